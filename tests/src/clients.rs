@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Dropping them ends the clients, without a wait for their last operations.
 #[derive(Debug)]
 pub struct Clients<R> {
     over: Arc<AtomicBool>,
@@ -40,11 +41,37 @@ impl<R: Send + 'static> Clients<R> {
     }
 
     /// Waits until each client has finished its operation. Returns all records.
-    pub fn finish(self) -> Vec<R> {
+    pub fn finish(mut self) -> Vec<R> {
         self.over.store(true, Ordering::Relaxed);
-        let threads = self.threads.into_iter();
+        let threads = std::mem::take(&mut self.threads);
         threads
+            .into_iter()
             .flat_map(|client| client.join().expect("a client that ends"))
             .collect()
+    }
+}
+
+impl<R> Drop for Clients<R> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+
+    use super::*;
+
+    #[test]
+    fn clients_that_are_dropped_end() {
+        let (held, ended) = channel::<()>();
+        let client = move || {
+            let _ = &held;
+            ((), Duration::from_millis(1))
+        };
+        drop(Clients::start([client]));
+        let ended = ended.recv_timeout(Duration::from_secs(10));
+        assert_eq!(ended, Err(RecvTimeoutError::Disconnected));
     }
 }

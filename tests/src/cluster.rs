@@ -131,6 +131,17 @@ impl Cluster {
         index
     }
 
+    /// Starts a node that is not a member, and waits until it prints the command that adds it.
+    pub fn start_stranger(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        let (before, command) = (node.stderr().len(), format!("member add {}", node.name()));
+        node.start();
+        wait::until("the command that adds the node", READY, || {
+            let text = node.stderr();
+            text[before..].contains(&command).then_some(())
+        });
+    }
+
     #[must_use]
     pub fn with(mut self, section: &str, key: &str, value: &str) -> Self {
         self.nodes

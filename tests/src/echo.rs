@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
-use tokio::runtime::Runtime;
+
+use crate::server::Server;
 
 /// A server with these paths:
 ///
@@ -16,9 +17,7 @@ use tokio::runtime::Runtime;
 /// - `GET /falling`: numbers that never repeat and decrease
 #[derive(Debug)]
 pub struct Echo {
-    address: String,
-    /// Dropping it ends the server.
-    _runtime: Runtime,
+    server: Server,
 }
 
 type Counter = State<Arc<AtomicI64>>;
@@ -29,12 +28,6 @@ fn count(counter: &AtomicI64) -> i64 {
 
 impl Echo {
     pub fn start() -> Self {
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(1).enable_all().build();
-        let runtime = runtime.expect("a runtime");
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
-        let listener = listener.expect("a port");
-        let address = listener.local_addr().expect("its address").to_string();
         let document = |State(counter): Counter, body: axum::Json<serde_json::Value>| async move {
             let tenant = body["tenant"].clone();
             let data = serde_json::json!({ "id": count(&counter).to_string(), "tenant": tenant });
@@ -63,14 +56,12 @@ impl Echo {
                 get(|State(counter): Counter| async move { (-count(&counter)).to_string() }),
             )
             .with_state(Arc::default());
-        runtime.spawn(async move { axum::serve(listener, router).await });
         Self {
-            address,
-            _runtime: runtime,
+            server: Server::start(router),
         }
     }
 
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("http://{}{path}", self.server.address)
     }
 }

@@ -16,7 +16,7 @@ use crate::{skips, wait};
 /// The violation for a fault that had no effect: such a run proves nothing.
 pub const FAULT_WITHOUT_EFFECT: &str = "a fault that never bit";
 
-/// A node whose process is stopped until this is dropped.
+/// A process, mostly of a node, that is stopped until this is dropped.
 #[derive(Debug)]
 pub struct Paused {
     pid: Pid,
@@ -25,8 +25,13 @@ pub struct Paused {
 impl Paused {
     /// Stops the process (SIGSTOP).
     pub fn new(node: &Node) -> Self {
-        node.signal(Signal::STOP);
-        Self { pid: node.pid() }
+        Self::process(node.pid())
+    }
+
+    /// Stops another own child.
+    pub fn process(pid: Pid) -> Self {
+        kill_process(pid, Signal::STOP).expect("a signal to an own child");
+        Self { pid }
     }
 
     /// Continues the process. Returns an error if it ran meanwhile.

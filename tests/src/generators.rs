@@ -12,14 +12,16 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use crate::checkers::Violation;
+use crate::cluster::Cluster;
+use crate::http;
 
-/// The runtime of the external generators.
+/// A runtime of two threads, for external generators and for clients.
 pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
-        .expect("a runtime for the generators")
+        .expect("a runtime")
 }
 
 /// A client of these nodes, `HOST:PORT` each. It tries the first one first.
@@ -162,6 +164,19 @@ async fn mint(
         *minted.refused.entry(kept.to_string()).or_default() += 1;
     }
     minted
+}
+
+/// The IDs of this many requests of `count` each, which all nodes serve in turn.
+pub fn of_nodes(cluster: &Cluster, layout: &str, requests: usize, count: usize) -> Vec<u64> {
+    let path = format!("/v1/ids?count={count}&layout={layout}");
+    let mut all = Vec::new();
+    for number in 0..requests {
+        let url = cluster.url(number % cluster.size(), &path);
+        let reply = http::get(&url).accept_json().reply().ok().json();
+        let ids = reply["ids"].as_array().expect("IDs").iter();
+        all.extend(ids.map(|id| id.as_str().expect("text").parse::<u64>().expect("a number")));
+    }
+    all
 }
 
 /// Checks that no ID occurs twice. Returns the number of IDs.

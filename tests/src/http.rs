@@ -10,17 +10,13 @@ use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
+use crate::generators;
+
 /// The client's timeout: longer than the server's default of 3 s, so that a hang counts as a
 /// missing response of the server and not as a timeout of the client.
 pub const PATIENCE: Duration = Duration::from_secs(8);
 
-static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("a runtime for the clients")
-});
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(generators::runtime);
 
 static CLIENT: LazyLock<Client> = LazyLock::new(client);
 

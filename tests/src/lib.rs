@@ -70,6 +70,7 @@ pub mod runs;
 pub mod runtime;
 pub mod seed;
 pub mod sequence_load;
+mod server;
 pub mod skips;
 pub mod strikes;
 pub mod takeover;

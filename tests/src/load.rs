@@ -7,7 +7,9 @@
 //!
 //! It runs on one thread, so that a two-core machine keeps a core for the server.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -156,21 +158,25 @@ impl Target {
     }
 }
 
-/// Sends each of these requests once over keep-alive connections, spread over the addresses, and
-/// blocks until all have a response. `next` returns the method, the path and a JSON body, then
-/// `None`. A retryable refusal is retried. Returns the number of responses with a 2xx status.
+/// Sends a request for each of these numbers once over keep-alive connections, spread over the
+/// addresses, and blocks until all have a response with a 2xx status. `request` returns the method,
+/// the path and a JSON body. A retryable refusal is retried, and any other status panics.
 pub fn each(
     addresses: &[String],
     connections: usize,
-    next: impl Fn() -> Option<(&'static str, String, String)>,
-) -> u64 {
-    let next = &next;
+    numbers: Range<u64>,
+    request: impl Fn(u64) -> (&'static str, String, String),
+) {
+    let (numbers, request) = (&RefCell::new(numbers), &request);
     block_on(async {
         let sent = (0..connections).map(|index| async move {
             let address = &addresses[index % addresses.len()];
             let mut connection = Connection::open(address, None).await.expect("a connection");
-            let mut answered = 0;
-            while let Some((method, path, body)) = next() {
+            loop {
+                let Some(number) = numbers.borrow_mut().next() else {
+                    return;
+                };
+                let (method, path, body) = request(number);
                 let request = format!(
                     "{method} {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: \
                      application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -187,12 +193,10 @@ pub fn each(
                         status => panic!("{method} {path}: {status}"),
                     }
                 }
-                answered += 1;
             }
-            answered
         });
-        futures_util::future::join_all(sent).await.into_iter().sum()
-    })
+        futures_util::future::join_all(sent).await;
+    });
 }
 
 struct Schedule {

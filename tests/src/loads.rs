@@ -1,7 +1,7 @@
 //! Loads: clients that issue one kind of operation and record the results, and the check of that
 //! record; and a run of a load under a fault plan.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::checkers::Violation;
@@ -9,6 +9,7 @@ use crate::cluster::Cluster;
 use crate::history::Timeline;
 use crate::report::Report;
 use crate::strikes::{SERVES, Strikes};
+use crate::wait::SetsAtEnd;
 
 pub trait Load: Sync {
     /// The record of the clients.
@@ -39,11 +40,12 @@ pub fn under_faults(
     let (timeline, begun) = (strikes.timeline, Instant::now());
     let (book, struck) = std::thread::scope(|scope| {
         let clients = scope.spawn(|| load.run(&addresses, timeline, &over));
+        let end = SetsAtEnd(&over);
         let struck = strikes.strike_while(&mut cluster, |rounds| {
             let has_time = length.is_none_or(|length| rounds == 0 || begun.elapsed() < length);
             has_time && !clients.is_finished()
         });
-        over.store(length.is_some() || struck.is_err(), Ordering::Relaxed);
+        drop(end);
         (clients.join().expect("the clients"), struck)
     });
     let mut report = Report::default();

@@ -14,7 +14,8 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use tokio::runtime::Runtime;
+
+use crate::server::Server;
 
 /// The metadata header that a PUT sets and a GET returns.
 pub const METADATA: &str = "x-amz-meta-fence";
@@ -51,9 +52,7 @@ struct Shelf {
 #[derive(Debug)]
 pub struct ObjectStore {
     shelf: Arc<Mutex<Shelf>>,
-    address: String,
-    /// Dropping it ends the server.
-    _runtime: Runtime,
+    server: Server,
 }
 
 impl ObjectStore {
@@ -64,23 +63,15 @@ impl ObjectStore {
             refused: 0,
         };
         let shelf = Arc::new(Mutex::new(shelf));
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(1).enable_all().build();
-        let runtime = runtime.expect("a runtime");
-        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
-        let listener = listener.expect("a port");
-        let address = listener.local_addr().expect("its address").to_string();
         let router = Router::new().fallback(serve).with_state(Arc::clone(&shelf));
-        runtime.spawn(async move { axum::serve(listener, router).await });
         Self {
+            server: Server::start(router),
             shelf,
-            address,
-            _runtime: runtime,
         }
     }
 
     pub fn url(&self, name: &str) -> String {
-        format!("http://{}/bucket/{name}", self.address)
+        format!("http://{}/bucket/{name}", self.server.address)
     }
 
     /// The content of an object.

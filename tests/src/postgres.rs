@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ impl Postgres {
             .arg(folder.path())
             .args(["-c", "listen_addresses=", "-c", "fsync=off"])
             .stdout(Stdio::null())
-            .stderr(fs::File::create(log(folder.path())).expect("own folder"))
+            .stderr(fs::File::create(folder.path().join("log")).expect("own folder"))
             .spawn()
             .expect("the server starts");
         let postgres = Self {
@@ -126,17 +126,10 @@ impl Postgres {
     }
 }
 
-fn log(folder: &Path) -> PathBuf {
-    folder.join("log")
-}
-
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let id = i32::try_from(self.server.id()).ok().and_then(Pid::from_raw);
-        if let Some(id) = id {
-            // An immediate shutdown: the data is never read again.
-            let _ = kill_process(id, Signal::QUIT);
-        }
+        // An immediate shutdown: the data is never read again.
+        let _ = kill_process(Pid::from_child(&self.server), Signal::QUIT);
         let _ = self.server.wait();
     }
 }

@@ -62,7 +62,7 @@ impl Figures {
 /// A three-node cluster on cuttable disks, under load.
 #[derive(Debug)]
 pub struct PowerRun {
-    // The load is dropped first: it ends once nothing waits for it.
+    // Dropped first, which ends it.
     load: Option<(Mixed, Workload<Created>)>,
     cluster: Cluster,
     random: Random,

@@ -36,11 +36,7 @@ pub fn run_rolling_restarts(run: &RollingRun) -> Result<usize, Violation> {
     let timeline = Timeline::begin();
     let load = Load {
         urls: vec![balancer.url()],
-        clients: 4,
-        route: Route::Fixed,
-        count: 1,
-        pause: Duration::from_millis(2),
-        token: None,
+        ..cluster.load(4, Route::Fixed, 1, 2)
     };
     let ids = Workload::ids(load.clone(), timeline);
     let order = Workload::next(load.clone(), timeline, "order");

@@ -6,7 +6,9 @@ use serde_json::json;
 
 use crate::checkers::{Violation, increasing, linearizable, lost, pauses, unique};
 use crate::cluster::{Cluster, READY};
-use crate::history::{Timeline, reasons, tally};
+use crate::faults::Paused;
+use crate::history::{Op, Timeline, Values, reasons, tally};
+use crate::wait;
 use crate::workload::{Route, Workload};
 
 /// The longest time from the leader's death to the response to a request in flight: the request's
@@ -90,10 +92,50 @@ impl ValueRun {
     }
 }
 
+/// Clients use a sequence while the leader is paused this many times until another node leads, with
+/// `between` values before and after each pause. The values must be linearizable, and no
+/// acknowledged value may be lost.
+pub fn values_while_leaders_are_paused(
+    mode: &str,
+    pauses: usize,
+    between: usize,
+) -> Result<(), Violation> {
+    let cluster = Cluster::started(3);
+    cluster.create_sequence(0, "order", &json!({"mode": mode}));
+    let workload = Workload::order(&cluster, 8, Route::Roaming, 0);
+    let mut paused = 0;
+    for _ in 0..pauses {
+        workload.wait_for(between, READY);
+        paused = cluster.leader();
+        let pause = Paused::new(cluster.node(paused));
+        wait::until("another leader", READY, || {
+            let view = cluster.node((paused + 1) % 3).cluster_view()?;
+            (view["leader"].as_str()? != cluster.node(paused).name()).then_some(())
+        });
+        drop(pause);
+    }
+    workload.wait_for(between, READY);
+    let history = workload.finish();
+    println!("{:?} {:?}", tally(&history), reasons(&history));
+    linearizable::strict(&history)?;
+    let (next, _) = cluster.next(paused, "order", 1);
+    none_lost(mode, &history, next)?;
+    cluster.wait_same_state(&[0, 1, 2]);
+    Ok(())
+}
+
+/// Checks that no acknowledged value is lost. A strict sequence has no gap without a request whose
+/// response was lost; an ordered one may have gaps.
+fn none_lost(mode: &str, history: &[Op<Values>], next: i64) -> Result<(), Violation> {
+    match mode {
+        "strict" => lost::strict(history, 1, next),
+        _ => lost::none_above(history, next),
+    }
+}
+
 /// Clients use a sequence while the leader is killed repeatedly, and then all nodes at once. The
 /// values must be linearizable, no acknowledged value may be lost, and requests in flight must be
-/// answered in time. A strict sequence has no gap without a request whose response was lost; an
-/// ordered one may have gaps.
+/// answered in time.
 pub fn values_while_leaders_are_killed(run: &ValueRun) -> Result<(), Violation> {
     let (mode, between) = (run.mode, run.between);
     // At the rate of a machine that is busy with other tests.
@@ -127,10 +169,7 @@ pub fn values_while_leaders_are_killed(run: &ValueRun) -> Result<(), Violation> 
     );
     let count = linearizable::strict(&history)?;
     println!("{count} values, distinct and in real-time order");
-    match mode {
-        "strict" => lost::strict(&history, 1, next)?,
-        _ => lost::none_above(&history, next)?,
-    }
+    none_lost(mode, &history, next)?;
     println!("after kill -9 of all three the next value is {next}, above all acknowledged ones");
     for (kill, to) in outages {
         let in_flight = history

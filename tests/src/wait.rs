@@ -27,8 +27,10 @@ pub fn until<T>(what: &str, deadline: Duration, probe: impl FnMut() -> Option<T>
     within(deadline, probe).unwrap_or_else(|| panic!("not within {deadline:?}: {what}"))
 }
 
-/// Sets the flag when it is dropped, even if the work panics.
-struct SetsAtEnd<'a>(&'a AtomicBool);
+/// Sets the flag when it is dropped, even if the work panics. A scope waits for its threads, so
+/// without this a panic would never end threads that wait for the flag.
+#[derive(Debug)]
+pub struct SetsAtEnd<'a>(pub &'a AtomicBool);
 
 impl Drop for SetsAtEnd<'_> {
     fn drop(&mut self) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::checkers::{linearizable, lost};
 use crate::clients::Clients;
 use crate::cluster::{Cluster, integer};
 use crate::history::{Created, History, Ids, Op, Outcome, Run, Timeline, Values, runs_of};
@@ -58,6 +59,23 @@ impl Workload<Values> {
         let path = format!("/v1/sequences/{sequence}/next");
         let ask = move |url: &str, count| http::post(&format!("{url}{path}?count={count}"));
         start(load, timeline, ask, read_values)
+    }
+
+    /// Clients that take one value of `order` at a time.
+    pub fn order(cluster: &Cluster, clients: usize, route: Route, pause_ms: u64) -> Self {
+        let load = cluster.load(clients, route, 1, pause_ms);
+        Self::next(load, Timeline::begin(), "order")
+    }
+
+    /// Ends a load of a strict `order`, and asserts that no acknowledged value is lost.
+    #[track_caller]
+    pub fn assert_nothing_lost(self, cluster: &Cluster, asked: usize) {
+        let history = self.finish();
+        linearizable::strict(&history).expect("values in real-time order");
+        let (next, _) = cluster.next(asked, "order", 1);
+        lost::strict(&history, 1, next).expect("every acknowledged value");
+        let all: Vec<usize> = (0..cluster.size()).collect();
+        cluster.wait_same_state(&all);
     }
 }
 

@@ -13,20 +13,13 @@ use serde_json::value::RawValue;
 #[serde(transparent)]
 pub struct JsonText(Box<RawValue>);
 
-/// The text is not JSON.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not JSON: {0}")]
-pub struct JsonTextError(String);
-
 impl JsonText {
     /// Creates a value from a text.
     ///
     /// # Errors
     /// The text is not JSON.
-    pub fn new(text: String) -> Result<Self, JsonTextError> {
-        let read = RawValue::from_string(text);
-        read.map(Self)
-            .map_err(|error| JsonTextError(error.to_string()))
+    pub fn new(text: String) -> serde_json::Result<Self> {
+        RawValue::from_string(text).map(Self)
     }
 
     /// The text.

@@ -49,7 +49,7 @@ mod words;
 pub use advice::{call_or_command, command_of};
 pub use code::ErrorCode;
 pub use format::{FormatError, IdFormat, IdText};
-pub use json_text::{JsonText, JsonTextError};
+pub use json_text::JsonText;
 pub use name::{NameError, validate_name};
 pub use nearest::nearest;
 pub use operation::{Media, Method, Operation, Repeat, Typed};

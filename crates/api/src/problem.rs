@@ -100,7 +100,7 @@ impl Problem {
     /// Returns the code if this version defines it.
     #[must_use]
     pub fn error_code(&self) -> Option<ErrorCode> {
-        self.code.parse().ok()
+        ErrorCode::of(&self.code)
     }
 
     /// Returns the exit code of a command that receives this problem.

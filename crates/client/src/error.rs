@@ -1,8 +1,9 @@
 //! The errors of a request, and the exit code of a command that receives them.
 
 use std::fmt;
+use std::time::Duration;
 
-use seqd_api::{Problem, exit};
+use seqd_api::{ErrorCode, Problem, exit};
 
 /// An endpoint that was tried and did not respond.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +99,23 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Returns whether a node responded with the problem of this code.
+    pub(crate) fn is(&self, code: ErrorCode) -> bool {
+        self.problem().is_some_and(|problem| problem.is(code))
+    }
+
+    /// Returns the wait that the response requests.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let ms = self.problem()?.retry_after_ms?;
+        Some(Duration::from_millis(ms.into()))
+    }
+}
+
+/// Continues a message with the reason, if it is known.
+pub(crate) fn because(why: &Option<Box<impl fmt::Display>>) -> String {
+    why.as_ref()
+        .map_or_else(String::new, |why| format!(": {why}"))
 }
 
 /// Displays as `a:1 (refused), b:2 (timed out)`.

@@ -186,25 +186,22 @@ impl Client {
                 }
                 Err(error) => error,
             };
-            let problem = error.problem();
-            let code = problem.and_then(Problem::error_code);
             let may_pass = match &error {
                 Error::Unreachable(_) | Error::NoAnswer(_) | Error::OutcomeUnknown(_) => true,
                 _ => {
-                    code == Some(ErrorCode::OutcomeUnknown)
-                        || problem.is_some_and(|problem| problem.retryable)
+                    error.is(ErrorCode::OutcomeUnknown)
+                        || error.problem().is_some_and(|problem| problem.retryable)
                 }
             };
             if !may_pass || Instant::now() >= until {
                 return Err(match error {
-                    Error::Problem(problem) if code == Some(ErrorCode::InProgress) => {
+                    Error::Problem(problem) if problem.is(ErrorCode::InProgress) => {
                         OnceError::InProgress(problem)
                     }
                     error => OnceError::Request(error),
                 });
             }
-            let asked = problem.and_then(|problem| problem.retry_after_ms);
-            let asked = asked.map_or(AGAIN, |ms| Duration::from_millis(ms.into()));
+            let asked = error.retry_after().unwrap_or(AGAIN);
             sleep(asked.min(until.saturating_duration_since(Instant::now()))).await;
         }
     }
@@ -265,7 +262,7 @@ impl Client {
 }
 
 fn json_text(text: String) -> Result<JsonText, String> {
-    JsonText::new(text).map_err(|error| error.to_string())
+    JsonText::new(text).map_err(|error| format!("not JSON: {error}"))
 }
 
 /// Returns the reason if this is the result of a key whose result was not kept.

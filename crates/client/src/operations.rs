@@ -99,76 +99,60 @@ macro_rules! methods {
         );
     )+};
     (@ [custom] $($rest:tt)*) => {};
-    (@ [call] $($rest:tt)*) => { methods!(@call $($rest)*); };
-    (@ [plain] $($rest:tt)*) => { methods!(@plain $($rest)*); };
-    (@ [custom dry] $($rest:tt)*) => { methods!(@dry $($rest)*); };
-    (@ [call dry] $($rest:tt)*) => { methods!(@call $($rest)*); methods!(@dry $($rest)*); };
-    (@ [plain dry] $($rest:tt)*) => { methods!(@plain $($rest)*); methods!(@plain_dry $($rest)*); };
+    (@ [call] $($rest:tt)*) => { methods!(@client call $($rest)*); };
+    (@ [plain] $($rest:tt)*) => { methods!(@client plain $($rest)*); };
+    (@ [custom dry] $($rest:tt)*) => { methods!(@dry call $($rest)*); };
+    (@ [$form:ident dry] $($rest:tt)*) => {
+        methods!(@ [$form] $($rest)*);
+        methods!(@dry $form $($rest)*);
+    };
     (
-        @call [$($about:tt)+] $Op:ident $id:ident($($name:ident: $type:ty),*)
+        @client $form:ident [$($about:tt)+] $Op:ident $id:ident $names:tt
         $Request:ty => $Response:ty
     ) => {
-        impl Client {
+        methods!(@$form [
             $($about)+
             ///
             /// # Errors
             /// The problem that a node returned, or the reason why no response arrived.
+        ] $Op $id $names $Request, Client, answer => $Response);
+    };
+    (
+        @dry $form:ident [$($about:tt)+] $Op:ident $id:ident $names:tt
+        $Request:ty => $Response:ty
+    ) => {
+        methods!(@$form [
+            #[doc = concat!("The effect of [`Client::", stringify!($id), "`].")]
+            ///
+            /// # Errors
+            /// As for the change itself.
+        ] $Op $id $names $Request, DryRun<'_>, plan => Plan);
+    };
+    (
+        @plain [$($about:tt)+] $Op:ident $id:ident($($name:ident: $type:ty),*)
+        $Request:ty, $Caller:ty, $send:ident => $Response:ty
+    ) => {
+        impl $Caller {
+            $($about)+
+            pub async fn $id(&self $(, $name: $type)*) -> Result<$Response, Error> {
+                let call = call_of::<op::$Op>(&[$(&$name),*], &<$Request>::default())?;
+                self.$send(call).await
+            }
+        }
+    };
+    (
+        @call [$($about:tt)+] $Op:ident $id:ident($($name:ident: $type:ty),*)
+        $Request:ty, $Caller:ty, $send:ident => $Response:ty
+    ) => {
+        impl $Caller {
+            $($about)+
             pub async fn $id(
                 &self,
                 $($name: $type,)*
                 request: &$Request,
             ) -> Result<$Response, Error> {
                 let call = call_of::<op::$Op>(&[$(&$name),*], request)?;
-                self.answer(call).await
-            }
-        }
-    };
-    (
-        @plain [$($about:tt)+] $Op:ident $id:ident($($name:ident: $type:ty),*)
-        $Request:ty => $Response:ty
-    ) => {
-        impl Client {
-            $($about)+
-            ///
-            /// # Errors
-            /// The problem that a node returned, or the reason why no response arrived.
-            pub async fn $id(&self $(, $name: $type)*) -> Result<$Response, Error> {
-                let call = call_of::<op::$Op>(&[$(&$name),*], &<$Request>::default())?;
-                self.answer(call).await
-            }
-        }
-    };
-    (
-        @dry [$($about:tt)+] $Op:ident $id:ident($($name:ident: $type:ty),*)
-        $Request:ty => $Response:ty
-    ) => {
-        impl DryRun<'_> {
-            #[doc = concat!("The effect of [`Client::", stringify!($id), "`].")]
-            ///
-            /// # Errors
-            /// As for the change itself.
-            pub async fn $id(
-                &self,
-                $($name: $type,)*
-                request: &$Request,
-            ) -> Result<Plan, Error> {
-                let call = call_of::<op::$Op>(&[$(&$name),*], request)?;
-                self.plan(call).await
-            }
-        }
-    };
-    (
-        @plain_dry [$($about:tt)+] $Op:ident $id:ident($($name:ident: $type:ty),*)
-        $Request:ty => $Response:ty
-    ) => {
-        impl DryRun<'_> {
-            #[doc = concat!("The effect of [`Client::", stringify!($id), "`].")]
-            ///
-            /// # Errors
-            /// As for the change itself.
-            pub async fn $id(&self $(, $name: $type)*) -> Result<Plan, Error> {
-                let call = call_of::<op::$Op>(&[$(&$name),*], &<$Request>::default())?;
-                self.plan(call).await
+                self.$send(call).await
             }
         }
     };

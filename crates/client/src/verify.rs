@@ -32,16 +32,6 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// All findings.
-    pub const ALL: [Self; 6] = [
-        Self::Held,
-        Self::Unknown,
-        Self::Foreign,
-        Self::Ahead,
-        Self::WrongWindow,
-        Self::NeverLeased,
-    ];
-
     /// The name of the finding.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

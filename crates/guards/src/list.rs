@@ -272,8 +272,6 @@ guards! {
     CheckpointKeepsPace,
     /// The requests of a tenant that wait for locks at a node do not exceed its share.
     WaitsHaveShares,
-    /// A lock is charged to the tenant of an expired hold until its delay ends.
-    DelayCharged,
     /// Leases of one tenant that are requested at once do not exceed its share of the workers.
     ShareOfWorkers,
     /// A machine number with a recent guard is not taken over.

@@ -2,17 +2,13 @@
 //! system.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::listen::{Accepted, Listen};
-use crate::tls::Certified;
 
 /// The pause after a failed accept, for example without a free file descriptor.
 const AFTER_ERROR: Duration = Duration::from_millis(50);
@@ -57,18 +53,15 @@ impl Acceptor {
         self.most
     }
 
-    /// Returns the next connection. Waits while the limit is reached. The future may be dropped
-    /// while it waits.
-    pub async fn accept(&mut self) -> Connection {
+    /// Returns the next connection, and its permit, which the caller drops when the connection ends.
+    /// Waits while the limit is reached. The future may be dropped while it waits.
+    pub async fn accept(&mut self) -> (Accepted, OwnedSemaphorePermit) {
         loop {
             let permit = Arc::clone(&self.permits).acquire_owned().await;
             match (permit, self.listener.accept().await) {
                 (Ok(permit), Ok(accepted)) => {
                     self.is_failing = false;
-                    return Connection {
-                        accepted,
-                        _permit: permit,
-                    };
+                    return (accepted, permit);
                 }
                 (_, Err(error)) => {
                     if !self.is_failing {
@@ -89,66 +82,6 @@ impl std::fmt::Debug for Acceptor {
             .field("addr", &self.addr)
             .field("free", &self.permits.available_permits())
             .finish_non_exhaustive()
-    }
-}
-
-/// A stream and its permit.
-pub struct Connection {
-    accepted: Accepted,
-    _permit: OwnedSemaphorePermit,
-}
-
-impl Connection {
-    /// Returns the address of the other side, or `None` if the network has no addresses.
-    #[must_use]
-    pub fn from(&self) -> Option<IpAddr> {
-        self.accepted.from
-    }
-
-    /// Returns the node at the other side, once its certificate is known. `None` without TLS.
-    #[must_use]
-    pub fn certified(&self) -> Option<Certified> {
-        self.accepted.certified.clone()
-    }
-}
-
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.accepted.stream).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.accepted.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.accepted.stream).poll_write_vectored(cx, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.accepted.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.accepted.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.accepted.stream).poll_shutdown(cx)
     }
 }
 
@@ -195,14 +128,14 @@ mod tests {
         let (one, mut far) = duplex(64);
         let (two, _far) = duplex(64);
         let mut acceptor = simulated(1, [Some(one), Some(two)]);
-        let mut first = acceptor.accept().await;
+        let (mut first, permit) = acceptor.accept().await;
         far.write_all(b"ping").await.unwrap();
         let mut got = [0; 4];
-        first.read_exact(&mut got).await.unwrap();
+        first.stream.read_exact(&mut got).await.unwrap();
         assert_eq!(&got, b"ping");
         let wait = Duration::from_secs(1);
         assert!(timeout(wait, acceptor.accept()).await.is_err());
-        drop(first);
+        drop(permit);
         assert!(timeout(wait, acceptor.accept()).await.is_ok());
     }
 
@@ -211,7 +144,7 @@ mod tests {
         let (one, _far) = duplex(64);
         let mut acceptor = simulated(1, [None, None, Some(one)]);
         let started = Instant::now();
-        acceptor.accept().await;
+        let (_accepted, _permit) = acceptor.accept().await;
         assert!(started.elapsed() >= 2 * AFTER_ERROR);
     }
 }

@@ -7,6 +7,7 @@
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
 //! - [`tls`]: certificates and TLS on a stream; everything that the client needs
+//! - `lock`: a mutex without poisoning, for `peers` and `raft`
 //! - `listen`, `dial`: the traits of both ends, and TCP
 //! - `secure`: TLS around a listener and around dialed connections
 //! - `acceptor`: the limit on connections
@@ -14,10 +15,13 @@
 mod acceptor;
 mod dial;
 mod listen;
+mod lock;
 mod secure;
 pub mod tls;
 
-pub use acceptor::{Acceptor, Connection};
+pub use acceptor::Acceptor;
 pub use dial::{Dial, Dialing, TcpDial, WhoIsAt};
 pub use listen::{Accepted, Accepting, BoxStream, Listen, Stream, TcpPort};
+pub use lock::Lock;
 pub use secure::{SecureDial, SecurePort};
+pub use tls::WRITE_BUFFER;

@@ -35,25 +35,12 @@ pub(crate) fn of_snapshot(error: &SnapshotError) -> ErrorCode {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    Add,
-    Update,
-    Promote,
-    Demote,
-    Remove,
-    MoveLeader,
-    ResetWorkers,
-    Drain,
-}
-
-pub(crate) fn of_member(change: Change, error: &MemberError) -> ErrorCode {
+/// The code of a failed change of members; `removes_voter` is whether a voter would leave by it.
+pub(crate) fn of_member(removes_voter: bool, error: &MemberError) -> ErrorCode {
     match error {
         MemberError::NotFound { .. } => ErrorCode::NotFound,
         MemberError::AlreadyExists { .. } => ErrorCode::AlreadyExists,
-        MemberError::Unsafe { .. } if matches!(change, Change::Demote | Change::Remove) => {
-            ErrorCode::UnsafeMemberRemoval
-        }
+        MemberError::Unsafe { .. } if removes_voter => ErrorCode::UnsafeMemberRemoval,
         MemberError::Unsafe { .. } | MemberError::Unfit { .. } => ErrorCode::PreconditionFailed,
         MemberError::InProgress => ErrorCode::MembershipChangeInProgress,
         MemberError::LearnerLagging { .. } => ErrorCode::LearnerLagging,
@@ -119,9 +106,7 @@ fn of_workers(refusal: &WorkerRefusal) -> ErrorCode {
             ErrorCode::ClockBehind
         }
         WorkerRefusal::FenceTooFar { .. } => ErrorCode::ClockSkewed,
-        WorkerRefusal::WorkersExhausted { .. } | WorkerRefusal::ShareReached { .. } => {
-            ErrorCode::WorkersExhausted
-        }
+        WorkerRefusal::WorkersExhausted { .. } => ErrorCode::WorkersExhausted,
         WorkerRefusal::WindowsBeginLater { .. } => ErrorCode::NoWorkerYet,
         WorkerRefusal::UnknownDatacenter { .. } | WorkerRefusal::ReleaseOutsideWindow { .. } => {
             ErrorCode::InvalidArgument
@@ -237,16 +222,11 @@ mod tests {
     #[test]
     fn only_a_voter_that_leaves_is_an_unsafe_removal() {
         let detail = || "the quorum would be lost".to_owned();
-        let of_unsafe = |change| of_member(change, &MemberError::Unsafe { detail: detail() });
-        let of_unfit = |change| of_member(change, &MemberError::Unfit { detail: detail() });
-        for change in [Change::Demote, Change::Remove] {
-            assert_eq!(of_unsafe(change), ErrorCode::UnsafeMemberRemoval);
-        }
+        let of_unsafe = |removes| of_member(removes, &MemberError::Unsafe { detail: detail() });
+        assert_eq!(of_unsafe(true), ErrorCode::UnsafeMemberRemoval);
+        assert_eq!(of_unsafe(false), ErrorCode::PreconditionFailed);
         // The state of the named node can change, so a script may repeat the request later.
-        assert_eq!(of_unfit(Change::Add), ErrorCode::PreconditionFailed);
-        for change in [Change::Promote, Change::MoveLeader] {
-            assert_eq!(of_unsafe(change), ErrorCode::PreconditionFailed);
-            assert_eq!(of_unfit(change), ErrorCode::PreconditionFailed);
-        }
+        let unfit = MemberError::Unfit { detail: detail() };
+        assert_eq!(of_member(false, &unfit), ErrorCode::PreconditionFailed);
     }
 }

@@ -75,14 +75,14 @@ struct ResultLabel {
 }
 
 /// Requests and their durations, by route.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct HttpMetrics {
     pub(crate) requests: Family<HttpLabels, Counter<u64, AtomicU64>>,
     pub(crate) durations: Family<RouteLabel, Durations>,
 }
 
 /// Metrics that are counted while serving.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Metrics {
     registry: Registry,
     pub(crate) http: HttpMetrics,
@@ -96,22 +96,11 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn new() -> Metrics {
-        let http = HttpMetrics {
-            requests: Family::default(),
-            durations: Family::default(),
-        };
-        let refill_duration = Durations::default();
-        let metrics = Metrics {
+        Metrics {
             registry: Registry::with_prefix(PREFIX),
-            http,
-            protocols: ProtocolMetrics::default(),
-            allocated: Family::default(),
-            allocated_labels: Mutex::default(),
-            refills: Family::default(),
-            refill_duration,
-            abandoned: Counter::default(),
-        };
-        metrics.registered()
+            ..Metrics::default()
+        }
+        .registered()
     }
 
     /// Creates the counters of sequences before their first values are issued.

@@ -22,7 +22,7 @@ use crate::config::{Config, ConfigError};
 use crate::connections::{IsHot, Port};
 use crate::drain;
 use crate::handlers::Router;
-use crate::http::{Context, Hosts, RequestIds, SlowLog, serve};
+use crate::http::{Bodies, Context, Hosts, RequestIds, SlowLog, serve};
 use crate::metrics::Metrics;
 use crate::minting::last_tick::{self, LastTick, LastTickWriter};
 use crate::minting::{ClockWatch, Keeper, Minters};
@@ -122,8 +122,10 @@ impl Node {
             let segments = Arc::new(segments);
             let window = config.clock.window;
             let access = Access::new(operator, Arc::new(raft.clone()), Arc::clone(&wall), window);
-            let context = http_context(&config, &raft, &metrics)?.with_access(access.clone());
-            let for_health = http_context(&config, &raft, &metrics)?.with_hosts(Hosts::any());
+            let mut context = http_context(&config, &raft, &metrics)?;
+            context.admission.access = access.clone();
+            let mut for_health = http_context(&config, &raft, &metrics)?;
+            for_health.hosts = Hosts::any();
             let parts = Parts {
                 raft: raft.clone(),
                 clock: Arc::clone(&clock),
@@ -138,15 +140,13 @@ impl Node {
             };
             let hot: Option<IsHot> = config.http.hot_path.then_some(Router::is_hot);
             let services = Arc::new(Services::new(config, &parts));
-            let admission = context.admission();
+            let admission = context.admission.clone();
             let router = Router::new(context, &services);
             let server = serve_http(tls.at_clients_port(http_listener), router, hot)?;
             let addr = server.addr();
             let mut ports = vec![server];
-            ports.extend(serve_health(
-                health_listener,
-                Router::health(for_health, &services),
-            )?);
+            let health = Router::health(for_health, &services);
+            ports.extend(serve_health(health_listener, health)?);
             let counters = &parts.metrics.protocols;
             let others =
                 protocols::start(protocol_listeners, &tls, &services, &admission, counters);
@@ -417,21 +417,18 @@ fn keeper(config: &Config, raft: &Raft, clock: &Arc<ClockWatch>) -> Result<Keepe
 }
 
 fn http_context(config: &Config, raft: &Raft, metrics: &Metrics) -> Result<Context, Stop> {
-    let slow = slow_log(config, raft);
-    let raft = raft.clone();
+    let status = raft.clone();
     let (name, timeout) = (&config.node.name, config.http.request_timeout);
     let request_ids = RequestIds::new(draw()? as u32);
-    let cluster = Box::new(move || raft.status().cluster_id);
+    let cluster = Box::new(move || status.status().cluster_id);
+    let context = Context::new(name, request_ids, timeout, &metrics.http, cluster);
+    let mut context =
+        context.ok_or_else(|| Stop::invariant(format!("{name:?} cannot be a header")))?;
     let http = &config.http;
-    let hosts = Hosts::new(http.listen, &http.advertise, &http.hosts);
-    Context::new(name, request_ids, timeout, &metrics.http, cluster)
-        .map(|context| {
-            context
-                .with_hosts(hosts)
-                .with_share(config.limits.tenant_share)
-                .with_slow_log(slow)
-        })
-        .ok_or_else(|| Stop::invariant(format!("{name:?} cannot be a header")))
+    context.hosts = Hosts::new(http.listen, &http.advertise, &http.hosts);
+    context.bodies = Bodies::new(config.limits.tenant_share);
+    context.slow = slow_log(config, raft);
+    Ok(context)
 }
 
 fn slow_log(config: &Config, raft: &Raft) -> SlowLog {

@@ -12,6 +12,9 @@ use tokio::sync::oneshot;
 
 use crate::admission::Serving;
 
+/// The least number of waiting requests that are searched for cancelled ones.
+const MANY: usize = 64;
+
 /// Places that tenants receive in turn.
 #[derive(Debug)]
 pub(crate) struct Places {
@@ -24,6 +27,19 @@ struct State {
     free: usize,
     /// The waiting requests, each with the number of places that it needs.
     waiting: RoundRobin<(usize, oneshot::Sender<Place>)>,
+    /// The number of waiting requests after cancelled ones were last removed.
+    uncancelled: usize,
+}
+
+impl State {
+    /// Removes cancelled requests whenever the queue has doubled, because clients can cancel
+    /// requests faster than places become free.
+    fn remove_cancelled(&mut self) {
+        if self.waiting.length() >= MANY.max(2 * self.uncancelled) {
+            self.waiting.retain(|(_, waiting)| !waiting.is_closed());
+            self.uncancelled = self.waiting.length();
+        }
+    }
 }
 
 /// The places that a request occupies. When it is dropped, they pass to the request of the next
@@ -62,6 +78,7 @@ impl Places {
         let state = State {
             free: units,
             waiting,
+            uncancelled: 0,
         };
         Arc::new(Self {
             units,
@@ -75,8 +92,8 @@ impl Places {
     }
 
     /// Waits for `units` places, or for all places if there are fewer. Never returns `None`, since
-    /// every waiting request receives its places. A waiting request is marked as paused. The number
-    /// of connections limits the number of waiting requests.
+    /// every waiting request receives its places. A waiting request is marked as paused. At most
+    /// twice as many requests are queued as connections wait.
     pub(crate) async fn take(self: &Arc<Self>, tenant: Tenant, units: usize) -> Option<Place> {
         let mut comes = self.enter(tenant, units);
         if let Ok(place) = comes.try_recv() {
@@ -92,6 +109,7 @@ impl Places {
             let mut state = self.state();
             let needed = units.min(self.units);
             state.waiting.push(tenant, (needed, waiting));
+            state.remove_cancelled();
             self.pass(&mut state)
         };
         hand_out(passed);
@@ -167,6 +185,19 @@ mod tests {
         assert!(places.enter(tenant(1), 1).try_recv().is_err());
         drop(waits);
         assert!(places.enter(tenant(1), 1).try_recv().is_ok());
+    }
+
+    #[test]
+    fn cancelled_requests_do_not_stay_in_the_queue() {
+        let places = Places::new(1);
+        let first = places.enter(tenant(1), 1).try_recv().unwrap();
+        let mut waits = places.enter(tenant(1), 1);
+        for _ in 0..10 * MANY {
+            drop(places.enter(tenant(1), 1));
+        }
+        assert!(places.state().waiting.length() <= MANY);
+        drop(first);
+        assert!(waits.try_recv().is_ok());
     }
 
     #[test]

@@ -144,10 +144,9 @@ fn refused(problem: Problem, refusal: &Refusal) -> Problem {
             "check the clock of the leader (chronyc tracking); its log has the \
                 reason",
         ),
-        Refusal::Workers(
-            WorkerRefusal::WorkersExhausted { retry_after_ms, .. }
-            | WorkerRefusal::ShareReached { retry_after_ms, .. },
-        ) => problem.with_retry_after_ms(millis(*retry_after_ms)),
+        Refusal::Workers(WorkerRefusal::WorkersExhausted { retry_after_ms, .. }) => {
+            problem.with_retry_after_ms(millis(*retry_after_ms))
+        }
         Refusal::Workers(WorkerRefusal::WindowsBeginLater {
             until,
             retry_after_ms,
@@ -338,6 +337,9 @@ fn recreation(name: &str, former: &SequenceSpec) -> String {
 fn lease(problem: Problem, error: &LeaseError) -> Problem {
     match error {
         LeaseError::NotGranted { .. } | LeaseError::Over { .. } => problem.with_hint(LEASE_LOST),
+        LeaseError::Share { retry_after_ms, .. } => {
+            problem.with_retry_after_ms(millis(*retry_after_ms))
+        }
     }
 }
 

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqd_idgen::{Layout, WallMs};
-use seqd_raft::Raft;
 use seqd_state::LayoutUse;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -45,7 +44,7 @@ struct Counts {
 impl WorkerCounts {
     /// Estimates the time until clients can lease no worker, from the growth of leases within a
     /// day. `None` if the leases did not grow or the counts cover too little time.
-    pub(crate) fn run_out_in(&self, layout: &WorkersOf) -> Option<Duration> {
+    pub(crate) fn run_out_in(&self, layout: &LayoutUse) -> Option<Duration> {
         let free = layout.free_for_clients;
         if free == 0 {
             return Some(Duration::ZERO);
@@ -73,29 +72,6 @@ impl WorkerCounts {
         {
             counts.kept.pop_front();
         }
-    }
-}
-
-/// A layout in use, with its workers. See [`LayoutUse`].
-pub(crate) struct WorkersOf {
-    pub(crate) layout: Layout,
-    pub(crate) assigned: u32,
-    pub(crate) free_for_clients: u32,
-}
-
-impl WorkersOf {
-    fn of(used: &LayoutUse<'_>) -> WorkersOf {
-        WorkersOf {
-            layout: used.layout.clone(),
-            assigned: used.assigned,
-            free_for_clients: used.free_for_clients,
-        }
-    }
-
-    /// The layouts in use, as this node has applied them. It does not matter whether this node
-    /// mints in them: generators outside of the cluster may be their only users.
-    pub(crate) fn all(raft: &Raft) -> Vec<WorkersOf> {
-        raft.state(|state| state.layouts_in_use().iter().map(WorkersOf::of).collect())
     }
 }
 
@@ -129,7 +105,7 @@ pub(crate) fn watch(parts: &Parts) -> impl Future<Output = ()> + use<> {
         let mut logged = BTreeMap::<String, Instant>::new();
         loop {
             ticks.tick().await;
-            for used in WorkersOf::all(&raft) {
+            for used in raft.state(|state| state.layouts_in_use()) {
                 let (layout, name) = (&used.layout, used.layout.name());
                 counts.note(name, used.assigned);
                 let is_logged = logged.get(name).is_some_and(|at| at.elapsed() < DAY);
@@ -171,7 +147,7 @@ mod tests {
     async fn growing_leases_run_out_and_constant_ones_never() {
         let counts = WorkerCounts::default();
         let run_out_in = |layout: &str, assigned, free_for_clients| {
-            counts.run_out_in(&WorkersOf {
+            counts.run_out_in(&LayoutUse {
                 layout: Layout::preset(layout).unwrap(),
                 assigned,
                 free_for_clients,

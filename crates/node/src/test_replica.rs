@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use seqd_idgen::{ClockPolicy, WallClock, WallMs};
 use seqd_raft::{DrawError, ProposeError, Turn, Turns};
@@ -11,7 +12,8 @@ use seqd_state::{
     ClusterCommand, ClusterMs, Command, Draw, DrawFrom, DrawResult, Entry, Found, NodeId, Outcome,
     Restoration, Stamp, State, Wait, Windows,
 };
-use tokio::time::Instant;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 
 use crate::minting::{ClockWatch, Keeper};
 use crate::replica::{Answer, Drawing, Progress, Replica, STATE_WAIT, no_state};
@@ -46,6 +48,17 @@ impl TestClock {
     pub(crate) fn step(&self, ms: i64) {
         let now = self.ms.load(Ordering::SeqCst);
         self.set(now.saturating_add_signed(ms));
+    }
+
+    /// Advances the clock with the monotonic time until the task is aborted.
+    pub(crate) fn ticking(self: &Arc<Self>) -> JoinHandle<()> {
+        let clock = Arc::clone(self);
+        tokio::spawn(async move {
+            loop {
+                sleep(Duration::from_millis(1)).await;
+                clock.step(1);
+            }
+        })
     }
 }
 
@@ -168,6 +181,11 @@ impl TestReplica {
         }
     }
 
+    /// The number of proposals.
+    pub(crate) fn proposals(&self) -> u64 {
+        self.proposals.load(Ordering::SeqCst)
+    }
+
     pub(crate) fn set_quorum(&self, has_quorum: bool) {
         self.has_quorum.store(has_quorum, Ordering::SeqCst);
     }
@@ -181,11 +199,11 @@ impl Replica for TestReplica {
                 if Instant::now() >= deadline {
                     return Err(no_state);
                 }
-                tokio::time::sleep(STATE_WAIT).await;
+                sleep(STATE_WAIT).await;
             }
             self.proposals.fetch_add(1, Ordering::SeqCst);
             // A round of consensus takes time.
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            sleep(Duration::from_millis(1)).await;
             if let Some(outcome) = self.outcome.lock().unwrap().take() {
                 self.unapplied.lock().unwrap().extend(commands);
                 return Ok(vec![outcome]);

@@ -95,7 +95,10 @@ impl Trends {
                 let (span, grown) = (since.elapsed(), free.checked_sub(now.free_bytes)?);
                 let left = now.free_bytes.saturating_sub(now.reserve_bytes);
                 let is_known = grown > 0 && span >= LEAST_SPAN;
-                is_known.then(|| span.mul_f64(left as f64 / grown as f64))
+                let seconds = span.as_secs_f64() * left as f64 / grown as f64;
+                // A time that is too long for a duration is no forecast.
+                let full_in = Duration::try_from_secs_f64(seconds).ok();
+                full_in.filter(|_| is_known)
             }),
         }
     }
@@ -200,5 +203,14 @@ mod tests {
         // Half of the bytes above the reserve were used in six hours.
         let forecast = trends.recent(&stats(0, 0, 600), 0).full_in;
         assert_eq!(forecast, Some(LEAST_SPAN));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_that_fills_in_more_time_than_a_duration_has_is_without_a_forecast() {
+        let trends = Trends::default();
+        trends.note(stats(0, 0, u64::MAX), 0);
+        advance(LEAST_SPAN).await;
+        let forecast = trends.recent(&stats(0, 0, u64::MAX - 1), 0).full_in;
+        assert_eq!(forecast, None);
     }
 }

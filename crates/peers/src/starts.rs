@@ -6,9 +6,9 @@
 //! occurs.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use seqd_net::Lock;
 use tokio::time::Instant;
 
 use crate::levels::LevelRange;
@@ -32,9 +32,9 @@ pub enum StartRefusal {
 
 #[derive(Debug, Default)]
 pub struct Peers {
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
     /// `true` if the file `peers` is closed. It is locked while the file is written.
-    pub file_closed: Mutex<bool>,
+    pub file_closed: Lock<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -59,13 +59,9 @@ impl Peers {
             ..Inner::default()
         };
         Self {
-            inner: Mutex::new(inner),
-            file_closed: Mutex::default(),
+            inner: Lock::new(inner),
+            file_closed: Lock::default(),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Checks the position that a start began with. If the start may take part, it is introduced.
@@ -76,7 +72,7 @@ impl Peers {
         began: SyncedPosition,
         levels: LevelRange,
     ) -> Result<(), Stale> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.table.judge(node, start, began)?;
         inner.table.note_start(node, start);
         if inner.introduced.len() < INTRODUCED || inner.introduced.contains_key(&node) {
@@ -92,18 +88,26 @@ impl Peers {
 
     /// Returns the levels that the program of a node's latest introduced start supports.
     pub fn levels(&self, node: u64) -> Option<LevelRange> {
-        self.lock().introduced.get(&node).map(|known| known.levels)
+        self.inner
+            .lock()
+            .introduced
+            .get(&node)
+            .map(|known| known.levels)
     }
 
     /// Returns a node's latest introduced start.
     pub fn start_of(&self, node: u64) -> Option<Start> {
-        self.lock().introduced.get(&node).map(|known| known.start)
+        self.inner
+            .lock()
+            .introduced
+            .get(&node)
+            .map(|known| known.start)
     }
 
     /// Returns an error if messages of this start are refused. Records made since its hello are
     /// taken into account.
     pub fn check(&self, node: u64, start: Start) -> Result<(), StartRefusal> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner
             .table
             .is_latest(node, start)
@@ -120,28 +124,28 @@ impl Peers {
 
     /// Records the position that a start reported as synced.
     pub fn record(&self, node: u64, start: Start, synced: SyncedPosition) {
-        self.lock().table.record(node, start, synced);
+        self.inner.lock().table.record(node, start, synced);
     }
 
     /// Merges the rows of a peer's table about nodes other than `own`.
     pub fn merge(&self, own: u64, rows: Vec<Row>) {
         let others = rows.into_iter().filter(|(node, _)| *node != own);
-        self.lock().table.merge(others);
+        self.inner.lock().table.merge(others);
     }
 
     /// Returns all rows of this node's table, and its version.
     pub fn rows(&self) -> (Vec<Row>, u64) {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         (inner.table.rows(), inner.table.version())
     }
 
     pub fn version(&self) -> u64 {
-        self.lock().table.version()
+        self.inner.lock().table.version()
     }
 
     /// Removes the nodes that were permanently removed from the cluster.
     pub fn retain(&self, mut keeps: impl FnMut(u64) -> bool) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.table.retain(&mut keeps);
         inner.introduced.retain(|node, _| keeps(*node));
         inner.asked.retain(|node, _| keeps(*node));
@@ -149,7 +153,7 @@ impl Peers {
 
     /// Returns whether a hello to a peer that refused a message is due, and records it as sent.
     pub fn hello_is_due(&self, node: u64) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let now = Instant::now();
         let waits = |asked: &Instant| now.duration_since(*asked) < HELLO_AGAIN;
         if inner.asked.get(&node).is_some_and(waits) {

@@ -3,30 +3,29 @@
 //! The watch channel of tokio wakes tasks in a random order, so two runs of the simulated cluster
 //! with the same seed would differ.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use seqd_net::Lock;
 use tokio::sync::Notify;
 
 #[derive(Debug, Default)]
 pub struct Watched<T> {
-    value: Mutex<T>,
+    value: Lock<T>,
     changed: Notify,
 }
 
 impl<T: Copy> Watched<T> {
     pub fn new(value: T) -> Self {
         Self {
-            value: Mutex::new(value),
+            value: Lock::new(value),
             changed: Notify::new(),
         }
     }
 
     pub fn get(&self) -> T {
-        *self.lock()
+        *self.value.lock()
     }
 
     pub fn set(&self, value: T) {
-        *self.lock() = value;
+        *self.value.lock() = value;
         self.changed.notify_waiters();
     }
 
@@ -42,10 +41,6 @@ impl<T: Copy> Watched<T> {
             changed.await;
         }
     }
-
-    fn lock(&self) -> MutexGuard<'_, T> {
-        self.value.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
@@ -57,13 +52,13 @@ mod tests {
     #[tokio::test]
     async fn all_are_woken_in_the_order_in_which_they_came() {
         let watched = Arc::new(Watched::new(0));
-        let woken = Arc::new(Mutex::new(Vec::new()));
+        let woken = Arc::new(Lock::new(Vec::new()));
         let waits: Vec<_> = (0..24)
             .map(|number| {
                 let (watched, woken) = (Arc::clone(&watched), Arc::clone(&woken));
                 tokio::spawn(async move {
                     let value = watched.wait_for(|value| value > number % 2).await;
-                    woken.lock().unwrap().push((value, number));
+                    woken.lock().push((value, number));
                 })
             })
             .collect();
@@ -76,7 +71,7 @@ mod tests {
         }
         let (even, odd) = ((0..24).step_by(2), (1..24).step_by(2));
         let expected: Vec<_> = even.map(|n| (1, n)).chain(odd.map(|n| (2, n))).collect();
-        assert_eq!(*woken.lock().unwrap(), expected);
+        assert_eq!(*woken.lock(), expected);
         assert_eq!(watched.wait_for(|value| value > 0).await, 2);
     }
 }

@@ -11,9 +11,9 @@
 //! leader on a link that loses packets. Pauses within a lease after the first message of a leader
 //! do not count, because a restored link delivers its first messages with long pauses.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use seqd_net::Lock;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -45,7 +45,7 @@ fn leader_of(vote: &Vote) -> Leader {
 
 pub(crate) struct LeaderContact {
     lease: Duration,
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
     changed: Notify,
 }
 
@@ -93,7 +93,7 @@ impl LeaderContact {
         let now = Instant::now();
         Self {
             lease,
-            inner: Mutex::new(Inner {
+            inner: Lock::new(Inner {
                 heard: None,
                 lost_unless_heard: now + first,
                 leader_had_quorum: now,
@@ -111,17 +111,13 @@ impl LeaderContact {
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records a message from the leader that this node follows. A message may carry the time since
     /// a quorum was in contact with the leader.
     pub(crate) fn heard(&self, vote: &Vote, without_quorum_for: Option<Duration>) {
         let leader = Some(leader_of(vote));
         let now = Instant::now();
         let had_quorum = without_quorum_for.and_then(|ago| now.checked_sub(ago));
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if inner.leader == leader {
             let before = inner.leader_had_quorum;
             inner.leader_had_quorum = had_quorum.map_or(before, |at| at.max(before));
@@ -150,46 +146,46 @@ impl LeaderContact {
 
     /// The leadership whose message arrived last.
     pub(crate) fn leader(&self) -> Option<Leader> {
-        self.inner().leader
+        self.inner.lock().leader
     }
 
     /// Time since the leader's last message; `None` if it sent none.
     pub(crate) fn silent_for(&self) -> Option<Duration> {
-        self.inner().heard.map(|heard| heard.elapsed())
+        self.inner.lock().heard.map(|heard| heard.elapsed())
     }
 
     /// Time since the leader's last contact with a quorum; `None` if the leader sent no message.
     pub(crate) fn leader_without_quorum_for(&self) -> Option<Duration> {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         inner.heard.map(|_| inner.leader_had_quorum.elapsed())
     }
 
     /// Returns whether the leader was in contact with a quorum less than `limit` before its last
     /// message.
     pub(crate) fn leader_has_quorum(&self, limit: Duration) -> bool {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         let heard = inner.heard;
         heard.is_some_and(|heard| heard - inner.leader_had_quorum < limit)
     }
 
     /// Records the last contact with a quorum, while this node leads.
     pub(crate) fn quorum_answered(&self, at: Instant) {
-        self.inner().quorum = Some(at);
+        self.inner.lock().quorum = Some(at);
     }
 
     /// Time since the last contact with a quorum while this node led; `None` if it never led.
     pub(crate) fn led_before(&self) -> Option<Duration> {
-        self.inner().quorum.map(|at| at.elapsed())
+        self.inner.lock().quorum.map(|at| at.elapsed())
     }
 
     /// Records that the connection to the leader broke.
     pub(crate) fn doubt(&self) {
-        self.inner().doubted.get_or_insert_with(Instant::now);
+        self.inner.lock().doubted.get_or_insert_with(Instant::now);
     }
 
     /// Records that the leader's port is closed, so its process has ended.
     pub(crate) fn found_ended(&self, leader: u64) {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if inner.leader.is_some_and(|(_, node)| node == leader) {
             inner.has_ended = true;
             self.changed.notify_waiters();
@@ -197,13 +193,13 @@ impl LeaderContact {
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.inner().has_ended
+        self.inner.lock().has_ended
     }
 
     /// Returns whether the process of the leadership that this vote names has ended. A node that
     /// leads itself has a record of the leader before it.
     pub(crate) fn has_ended_as(&self, vote: &Vote) -> bool {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         inner.has_ended && inner.leader == Some(leader_of(vote))
     }
 
@@ -212,7 +208,7 @@ impl LeaderContact {
     /// able to win.
     pub(crate) fn support(&self, time: Duration) {
         let now = Instant::now();
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         if inner
             .supports_until
             .is_none_or(|until| now >= until + time * BETWEEN_SUPPORTS)
@@ -224,11 +220,11 @@ impl LeaderContact {
     /// The time until which another candidate has this node's support; `None` if no candidate had
     /// it.
     pub(crate) fn supports_until(&self) -> Option<Instant> {
-        self.inner().supports_until
+        self.inner.lock().supports_until
     }
 
     fn lost_at(&self) -> Instant {
-        self.inner().lost_at(self.lease)
+        self.inner.lock().lost_at(self.lease)
     }
 
     pub(crate) fn is_lost(&self) -> bool {
@@ -238,7 +234,7 @@ impl LeaderContact {
     /// Returns whether a leader that was replaced, or is being replaced, was lost. A leader that
     /// was not lost has transferred its leadership.
     pub(crate) fn has_lost(&self, leader: u64) -> bool {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         if inner.leader.is_some_and(|(_, node)| node == leader) {
             inner.lost_at(self.lease) <= Instant::now()
         } else {
@@ -261,7 +257,7 @@ impl LeaderContact {
     /// Returns whether the leader is lost. While a broken connection leaves this in doubt, waits
     /// for the result.
     pub(crate) async fn is_lost_for_certain(&self) -> bool {
-        let doubted = self.inner().doubted;
+        let doubted = self.inner.lock().doubted;
         if let Some(since) = doubted {
             let left = DOUBT.saturating_sub(since.elapsed());
             let _ = timeout(left, self.lost()).await;

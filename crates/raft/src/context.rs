@@ -5,9 +5,10 @@
 //! which it implements.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use seqd_net::Lock;
 use seqd_peers::clock::{Drift, Measured};
 use seqd_peers::levels::LevelRange;
 use seqd_peers::starts::Peers;
@@ -89,14 +90,14 @@ pub(crate) struct NodeContext {
     /// True if the log has a vote or an entry; `None` until it is open.
     history: Watched<Option<bool>>,
     view: OnceLock<Arc<dyn ClusterView>>,
-    known: Mutex<BTreeMap<u64, PeerState>>,
+    known: Lock<BTreeMap<u64, PeerState>>,
     phase: watch::Sender<Phase>,
     /// Becomes true when this node is stopped.
     stopped: Arc<Watched<bool>>,
     /// The progress of this node's stop, and the time at which the stop began.
-    stopping: Mutex<(Stopping, Option<Instant>)>,
+    stopping: Lock<(Stopping, Option<Instant>)>,
     /// The names of nodes that are not members yet, from their certificates.
-    names: Mutex<BTreeMap<u64, String>>,
+    names: Lock<BTreeMap<u64, String>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -172,11 +173,11 @@ impl NodeContext {
             identity: RwLock::new(identity),
             history: Watched::new(None),
             view: OnceLock::new(),
-            known: Mutex::default(),
+            known: Lock::default(),
             phase,
             stopped: Arc::default(),
-            stopping: Mutex::default(),
-            names: Mutex::default(),
+            stopping: Lock::default(),
+            names: Lock::default(),
         }
     }
 
@@ -318,13 +319,13 @@ impl NodeContext {
         if let Some(member) = self.members().remove(&node) {
             return Some(member.name);
         }
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.lock();
         names.get(&node).cloned()
     }
 
     /// Records the name of a node that has introduced itself with a certificate.
     pub(crate) fn learn_name(&self, node: u64, name: &str) {
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut names = self.names.lock();
         if names.len() >= NAMES && !names.contains_key(&node) {
             names.pop_first();
         }
@@ -393,12 +394,8 @@ impl NodeContext {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, BTreeMap<u64, PeerState>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn peer(&self, node: u64) -> PeerState {
-        self.known().get(&node).cloned().unwrap_or_default()
+        self.known.lock().get(&node).cloned().unwrap_or_default()
     }
 
     /// The levels that a node's program supports, while the node is reachable. They are those of
@@ -409,7 +406,7 @@ impl NodeContext {
     }
 
     pub(crate) fn record_answer(&self, node: u64, ping: Option<Ping>) {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let seen = known.entry(node).or_default();
         seen.answered = Some(Instant::now());
         seen.refused = false;
@@ -420,27 +417,25 @@ impl NodeContext {
 
     /// Records that a member drains, or no longer does, before its next ping reports it.
     pub(crate) fn record_draining(&self, node: u64, drains: bool) {
-        if let Some(ping) = &mut self.known().entry(node).or_default().ping {
+        if let Some(ping) = &mut self.known.lock().entry(node).or_default().ping {
             ping.report.draining = drains;
         }
     }
 
     /// The progress of this node's stop.
     pub(crate) fn stopping(&self) -> Stopping {
-        let own = self.stopping.lock();
-        own.unwrap_or_else(PoisonError::into_inner).0
+        self.stopping.lock().0
     }
 
     /// Advances this node's stop, never back. Returns the time at which the stop began.
     pub(crate) fn set_stopping(&self, next: Stopping) -> Instant {
-        let own = self.stopping.lock();
-        let mut own = own.unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.stopping.lock();
         own.0 = own.0.max(next);
         *own.1.get_or_insert_with(Instant::now)
     }
 
     pub(crate) fn record_stopping(&self, node: u64, start: Start, stopping: Stopping) {
-        self.known().entry(node).or_default().stopping = Some((start, stopping));
+        self.known.lock().entry(node).or_default().stopping = Some((start, stopping));
     }
 
     /// The progress of a node's stop, as last received from its latest start.
@@ -454,7 +449,7 @@ impl NodeContext {
     pub(crate) fn record_clock(&self, node: u64, measured: Measured) {
         let ahead_ms = self.ahead_ms(measured);
         let at = self.clock_since.elapsed();
-        let mut known = self.known();
+        let mut known = self.known.lock();
         let known = known.entry(node).or_default();
         known.clock = Some(measured);
         known.drift.sample(at, ahead_ms);
@@ -489,6 +484,6 @@ impl NodeContext {
     }
 
     pub(crate) fn record_refused(&self, node: u64) {
-        self.known().entry(node).or_default().refused = true;
+        self.known.lock().entry(node).or_default().refused = true;
     }
 }

@@ -4,9 +4,10 @@
 //! two directions, because a firewall may block one of them only.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use seqd_net::Lock;
 use tokio::time::Instant;
 
 use crate::handle::LinkStatus;
@@ -19,7 +20,7 @@ pub type FactsSource = Box<dyn Fn() -> Vec<u8> + Send + Sync>;
 
 pub(crate) struct Diagnosis {
     since: Instant,
-    links: Mutex<BTreeMap<u64, LatestMessages>>,
+    links: Lock<BTreeMap<u64, LatestMessages>>,
     /// Set once, after the services of the node are created.
     pub(crate) facts: OnceLock<FactsSource>,
 }
@@ -57,20 +58,16 @@ impl Default for Diagnosis {
     fn default() -> Self {
         Self {
             since: Instant::now(),
-            links: Mutex::default(),
+            links: Lock::default(),
             facts: OnceLock::new(),
         }
     }
 }
 
 impl Diagnosis {
-    fn links(&self) -> MutexGuard<'_, BTreeMap<u64, LatestMessages>> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records the result of a ping that this node sent.
     pub(crate) fn pinged(&self, node: u64, result: Result<Duration, String>) {
-        let mut links = self.links();
+        let mut links = self.links.lock();
         let seen = links.entry(node).or_default();
         match result {
             Ok(took) => {
@@ -83,13 +80,14 @@ impl Diagnosis {
 
     /// Records a ping that this node received.
     pub(crate) fn received(&self, node: u64) {
-        self.links().entry(node).or_default().received = Some(Instant::now());
+        self.links.lock().entry(node).or_default().received = Some(Instant::now());
     }
 
     /// Returns whether a member recently answered a ping of this node. The member's own pings prove
     /// only the other direction.
     pub(crate) fn answers(&self, node: u64) -> bool {
-        self.links()
+        self.links
+            .lock()
             .get(&node)
             .is_some_and(|seen| seen.round_trip().is_some())
     }
@@ -98,12 +96,12 @@ impl Diagnosis {
     /// node, for example to request its vote. Returns `true` for every member until the first pings
     /// are due.
     pub(crate) fn receives_from(&self, node: u64) -> bool {
-        let received = self.links().get(&node).and_then(|seen| seen.received);
+        let received = self.links.lock().get(&node).and_then(|seen| seen.received);
         works(received.unwrap_or(self.since))
     }
 
     pub(crate) fn link(&self, node: u64, name: String) -> LinkStatus {
-        let links = self.links();
+        let links = self.links.lock();
         let seen = links.get(&node);
         LinkStatus {
             name,

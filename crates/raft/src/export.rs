@@ -16,7 +16,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use seqd_disk::DiskFile;
-use seqd_state::Digest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Instant, timeout};
 
@@ -54,13 +53,7 @@ pub enum SnapshotError {
 }
 
 pub struct Export {
-    pub cluster_id: String,
-    /// Index of the last entry that the snapshot contains.
-    pub index: u64,
-    pub term: u64,
-    pub rows: u64,
-    pub digest: Digest,
-    pub len: u64,
+    pub described: SnapshotFile,
     file: Arc<dyn DiskFile>,
     place: OwnedSemaphorePermit,
 }
@@ -90,22 +83,8 @@ pub(crate) async fn export(
     let failed = |detail: String| SnapshotError::Disk { detail };
     let (taken, place) = taken.map_err(|error| failed(error.to_string()))?;
     let (file, described) = taken.map_err(|error| failed(error.to_string()))?;
-    let SnapshotFile {
-        cluster_id,
-        index,
-        term,
-        rows,
-        digest,
-        len,
-        ..
-    } = described;
     Ok(Export {
-        cluster_id,
-        index,
-        term,
-        rows,
-        digest: Digest(digest),
-        len,
+        described,
         file,
         place,
     })
@@ -117,10 +96,11 @@ impl Export {
     #[must_use]
     pub fn stream(self) -> Pieces {
         let (pieces, reader) = mpsc::channel(PIECES_AHEAD);
-        platform::spawn(send(self.file, self.len, pieces));
+        let left = self.described.len;
+        platform::spawn(send(self.file, left, pieces));
         Pieces {
             reader,
-            left: self.len,
+            left,
             _place: self.place,
         }
     }

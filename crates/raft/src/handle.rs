@@ -139,7 +139,7 @@ impl ProposeError {
     }
 }
 
-/// A change of the members for a dry run.
+/// A change of the members.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum ChangeOfMembers {
     Add {

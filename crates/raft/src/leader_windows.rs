@@ -1,13 +1,14 @@
 //! The windows of this node while it leads, and the exclusive right to extend them.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use seqd_net::Lock;
 use seqd_state::Windows;
 
 #[derive(Default)]
 pub(crate) struct LeaderWindows {
-    held: Mutex<WindowState>,
+    pub(crate) held: Lock<WindowState>,
     /// Held while windows are extended or returned, until the outcome of the entry is recorded: one
     /// entry at a time.
     pub(crate) extending: Arc<tokio::sync::Mutex<()>>,
@@ -19,12 +20,6 @@ pub(crate) struct WindowState {
     windows: Windows,
     /// The term in which this leader has stopped drawing.
     ended: Option<u64>,
-}
-
-impl LeaderWindows {
-    pub(crate) fn held(&self) -> MutexGuard<'_, WindowState> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl WindowState {

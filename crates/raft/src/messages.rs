@@ -288,6 +288,20 @@ impl MemberChange {
     }
 }
 
+impl From<ChangeOfMembers> for MemberChange {
+    fn from(change: ChangeOfMembers) -> Self {
+        match change {
+            ChangeOfMembers::Add { name, peer, http } => Self::Add { name, peer, http },
+            ChangeOfMembers::Promote { name } => Self::Promote { name },
+            ChangeOfMembers::Remove { name } => Self::Remove { name },
+            ChangeOfMembers::MoveLeader { to } => Self::MoveLeader { to },
+            ChangeOfMembers::Update { name, peer, http } => Self::Update { name, peer, http },
+            ChangeOfMembers::Drain { name, drains } => Self::Drain { name, drains },
+            ChangeOfMembers::Demote { name } => Self::Demote { name },
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ChangeRequest {
     pub(crate) change: MemberChange,

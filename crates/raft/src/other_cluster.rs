@@ -1,16 +1,16 @@
 //! The existing cluster that a node without an identity has met. Such a node founds no cluster: it
 //! is either a member whose folder was lost, or it waits to be added.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use seqd_net::Lock;
 use tokio::time::Instant;
 
 /// Time for which a message counts: several intervals between pings.
 const FRESH: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
-pub(crate) struct OtherCluster(Mutex<Met>);
+pub(crate) struct OtherCluster(Lock<Met>);
 
 #[derive(Default)]
 struct Met {
@@ -20,31 +20,27 @@ struct Met {
 }
 
 impl OtherCluster {
-    fn met(&self) -> MutexGuard<'_, Met> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records a cluster that this node may be added to.
     pub(crate) fn meet(&self, cluster_id: &str) {
-        self.met().cluster_id = Some(cluster_id.to_owned());
+        self.0.lock().cluster_id = Some(cluster_id.to_owned());
     }
 
     /// Records a message that a member sent to this node as to another member. Members send such
     /// messages only to the addresses of members.
     pub(crate) fn addressed(&self, cluster_id: &str) {
-        let mut met = self.met();
+        let mut met = self.0.lock();
         met.cluster_id = Some(cluster_id.to_owned());
         met.as_member = Some(Instant::now());
     }
 
     /// The cluster that was met last in this start.
     pub(crate) fn cluster_id(&self) -> Option<String> {
-        self.met().cluster_id.clone()
+        self.0.lock().cluster_id.clone()
     }
 
     /// The cluster whose members now send messages to this node as to a member.
     pub(crate) fn addressing(&self) -> Option<String> {
-        let met = self.met();
+        let met = self.0.lock();
         let is_fresh = met.as_member.is_some_and(|at| at.elapsed() < FRESH);
         met.cluster_id.clone().filter(|_| is_fresh)
     }

@@ -6,9 +6,10 @@
 //!   take as long as anything is free.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use seqd_guards::is_out;
+use seqd_net::Lock;
 use seqd_state::{Share, Tenant};
 
 /// A limit, and the part of it that each tenant holds.
@@ -16,7 +17,7 @@ use seqd_state::{Share, Tenant};
 pub struct Pool {
     share: Share,
     limit: u64,
-    held: Mutex<PoolUse>,
+    held: Lock<PoolUse>,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +40,7 @@ impl Pool {
         Arc::new(Self {
             share,
             limit,
-            held: Mutex::default(),
+            held: Lock::default(),
         })
     }
 
@@ -56,11 +57,7 @@ impl Pool {
 
     #[cfg(test)]
     pub(crate) fn used(&self) -> u64 {
-        self.held().used
-    }
-
-    fn held(&self) -> MutexGuard<'_, PoolUse> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().used
     }
 }
 
@@ -72,7 +69,7 @@ impl Part {
             return true;
         }
         let Pool { share, limit, .. } = *self.pool;
-        let mut held = self.pool.held();
+        let mut held = self.pool.held.lock();
         let used = held.used;
         let own = held.by_tenant.get(&self.tenant).copied().unwrap_or(0);
         let share = if self.tenant == Tenant::OPERATOR || is_out!(SharesHeld) {
@@ -96,7 +93,7 @@ impl Drop for Part {
         if self.units == 0 {
             return;
         }
-        let mut held = self.pool.held();
+        let mut held = self.pool.held.lock();
         held.used = held.used.saturating_sub(self.units);
         if let Some(own) = held.by_tenant.get_mut(&self.tenant) {
             *own = own.saturating_sub(self.units);
@@ -130,8 +127,8 @@ mod tests {
         let node = pool.take(Tenant::OPERATOR, 600).unwrap();
         assert!(pool.take(Tenant::OPERATOR, 1).is_none());
         drop((taken, other, node));
-        assert_eq!(pool.held().used, 0);
-        assert!(pool.held().by_tenant.is_empty());
+        assert_eq!(pool.held.lock().used, 0);
+        assert!(pool.held.lock().by_tenant.is_empty());
     }
 
     #[test]
@@ -140,7 +137,7 @@ mod tests {
         let mut part = pool.take(tenant(1), 0).unwrap();
         assert!(part.add(0));
         drop(part);
-        assert!(pool.held().by_tenant.is_empty());
+        assert!(pool.held.lock().by_tenant.is_empty());
     }
 
     #[test]

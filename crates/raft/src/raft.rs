@@ -221,80 +221,60 @@ impl Raft {
         others_facts::gather(&self.inner.node, limit).await
     }
 
-    /// Adds a waiting node as a learner.
+    /// Adds, updates, promotes, demotes, removes or drains a member. Returns its status: at the
+    /// leader, or for a drain at the member itself; for a removed member, its last one. Use
+    /// [`Raft::leader_move`] for a move of leadership.
+    ///
+    /// - Add: a waiting node becomes a learner.
+    /// - Update: at its next start, the member uses the addresses of its own configuration.
+    /// - Promote: a learner that has caught up becomes a voter.
+    /// - Demote and remove: a leader transfers leadership first.
+    /// - Drain: the member serves every request and leaves the leadership to other voters that can
+    ///   lead.
     ///
     /// # Errors
     /// See [`MemberError`].
-    pub async fn member_add(
+    pub async fn change_member(
+        &self,
+        change: ChangeOfMembers,
+        deadline: Instant,
+    ) -> Result<MemberStatus, MemberError> {
+        match self.change(change.into(), deadline).await? {
+            Changed::Member(member) => Ok(*member),
+            Changed::Leader(_) | Changed::Fits(_) => Err(unexpected_reply().into()),
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) async fn member_add(
         &self,
         name: String,
         peer: String,
         http: Option<String>,
         deadline: Instant,
     ) -> Result<MemberStatus, MemberError> {
-        self.change(MemberChange::Add { name, peer, http }, deadline)
-            .await
-            .and_then(member)
+        let change = ChangeOfMembers::Add { name, peer, http };
+        self.change_member(change, deadline).await
     }
 
-    /// Gives a member new addresses. An address that is `None` does not change. At its next start,
-    /// the member uses the addresses of its own configuration.
-    ///
-    /// # Errors
-    /// See [`MemberError`].
-    pub async fn member_update(
-        &self,
-        name: String,
-        peer: Option<String>,
-        http: Option<String>,
-        deadline: Instant,
-    ) -> Result<MemberStatus, MemberError> {
-        self.change(MemberChange::Update { name, peer, http }, deadline)
-            .await
-            .and_then(member)
-    }
-
-    /// Promotes a learner that has caught up to a voter.
-    ///
-    /// # Errors
-    /// See [`MemberError`].
-    pub async fn member_promote(
+    #[cfg(test)]
+    pub(crate) async fn member_promote(
         &self,
         name: String,
         deadline: Instant,
     ) -> Result<MemberStatus, MemberError> {
-        self.change(MemberChange::Promote { name }, deadline)
-            .await
-            .and_then(member)
+        let change = ChangeOfMembers::Promote { name };
+        self.change_member(change, deadline).await
     }
 
-    /// Makes a voter a learner. A leader transfers leadership first.
-    ///
-    /// # Errors
-    /// See [`MemberError`].
-    pub async fn member_demote(
+    #[cfg(test)]
+    pub(crate) async fn member_remove(
         &self,
         name: String,
         deadline: Instant,
     ) -> Result<MemberStatus, MemberError> {
-        self.change(MemberChange::Demote { name }, deadline)
-            .await
-            .and_then(member)
-    }
-
-    /// Removes a member permanently. A leader transfers leadership first. Returns the member's last
-    /// status at the leader.
-    ///
-    /// # Errors
-    /// See [`MemberError`].
-    pub async fn member_remove(
-        &self,
-        name: String,
-        deadline: Instant,
-    ) -> Result<MemberStatus, MemberError> {
-        self.change(MemberChange::Remove { name }, deadline)
-            .await
-            .and_then(member)
+        let change = ChangeOfMembers::Remove { name };
+        self.change_member(change, deadline).await
     }
 
     /// Transfers leadership to a voter: to the one with the longest log if `to` is `None`. Returns
@@ -314,22 +294,6 @@ impl Raft {
             Changed::Leader(name) => Ok(name),
             Changed::Member(_) | Changed::Fits(_) => Err(unexpected_reply().into()),
         }
-    }
-
-    /// Begins or ends the drain of a member. A draining member serves every request and leaves the
-    /// leadership to other voters that can lead. Returns its status at the member itself.
-    ///
-    /// # Errors
-    /// See [`MemberError`].
-    pub async fn member_drain(
-        &self,
-        name: String,
-        drains: bool,
-        deadline: Instant,
-    ) -> Result<MemberStatus, MemberError> {
-        self.change(MemberChange::Drain { name, drains }, deadline)
-            .await
-            .and_then(member)
     }
 
     /// The time at which the drain of this node began; `None` while it does not drain.
@@ -380,13 +344,6 @@ impl Raft {
     /// Raft, writes the last checkpoint, and drains the log.
     pub fn stop(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(start::stop(&self.inner))
-    }
-}
-
-fn member(changed: Changed) -> Result<MemberStatus, MemberError> {
-    match changed {
-        Changed::Member(member) => Ok(*member),
-        Changed::Leader(_) | Changed::Fits(_) => Err(unexpected_reply().into()),
     }
 }
 

@@ -15,6 +15,7 @@ pub struct RoundRobin<T> {
     /// The tenants that have items, the next one first.
     turns: VecDeque<Tenant>,
     items: HashMap<Tenant, VecDeque<T>>,
+    length: usize,
 }
 
 impl<T> Default for RoundRobin<T> {
@@ -22,6 +23,7 @@ impl<T> Default for RoundRobin<T> {
         Self {
             turns: VecDeque::new(),
             items: HashMap::new(),
+            length: 0,
         }
     }
 }
@@ -38,6 +40,7 @@ impl<T> RoundRobin<T> {
             self.turns.push_back(tenant);
         }
         own.push_back(item);
+        self.length += 1;
     }
 
     /// The item that [`RoundRobin::pop`] returns next.
@@ -50,12 +53,29 @@ impl<T> RoundRobin<T> {
         let tenant = self.turns.pop_front()?;
         let own = self.items.get_mut(&tenant)?;
         let item = own.pop_front();
+        self.length -= 1;
         if own.is_empty() {
             self.items.remove(&tenant);
         } else {
             self.turns.push_back(tenant);
         }
         item
+    }
+
+    /// Removes the items for which `is_kept` is false.
+    pub fn retain(&mut self, is_kept: impl Fn(&T) -> bool) {
+        self.items.retain(|_, own| {
+            own.retain(&is_kept);
+            !own.is_empty()
+        });
+        self.turns.retain(|tenant| self.items.contains_key(tenant));
+        self.length = self.items.values().map(VecDeque::len).sum();
+    }
+
+    /// The number of items.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
     }
 
     /// The number of tenants that have items.
@@ -91,5 +111,25 @@ mod tests {
         let rest: Vec<i32> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(rest, (3..100).collect::<Vec<i32>>());
         assert_eq!((queue.tenants(), queue.peek()), (0, None));
+    }
+
+    #[test]
+    fn a_tenant_without_items_after_a_removal_has_no_turn() {
+        let [gone, stays] = [1, 2].map(|id| Tenant::of_token(AccessId(id)));
+        let mut queue = RoundRobin::default();
+        for number in [1, 3] {
+            queue.push(gone, number);
+            queue.push(stays, number + 10);
+        }
+        queue.retain(|number| *number > 11);
+        assert_eq!(
+            (queue.length(), queue.tenants(), queue.pop()),
+            (1, 1, Some(13))
+        );
+        queue.push(gone, 5);
+        assert_eq!(
+            (queue.length(), queue.pop(), queue.pop()),
+            (1, Some(5), None)
+        );
     }
 }

@@ -1,20 +1,19 @@
 //! The order of a start and of a stop.
 //!
-//! A start is a chain of types: [`FolderOpen`], [`Identified`], [`OpenedNode`], [`Admitted`],
-//! [`Running`]. A method of each type consumes it and returns the next, so that no step can run
-//! before the steps that it depends on.
+//! Each step of a start takes the results of the steps that it depends on: the folder, the
+//! identity, the storage, the admission by the peers, the replica.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqd_guards::is_out;
 use seqd_net::Listen;
+use seqd_net::Lock;
 use seqd_peers::file;
 use seqd_peers::starts::Peers;
 use seqd_peers::table::Start;
 use seqd_peers::wire::server;
-use seqd_store::folder::Identity;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
@@ -44,9 +43,9 @@ pub(crate) struct Started {
     pub(crate) registered: watch::Receiver<bool>,
     pub(crate) leader_changes: Arc<AtomicU64>,
     pub(crate) exporting: Arc<Semaphore>,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    tasks: Lock<Vec<JoinHandle<()>>>,
     /// The server of the peers' port; it ends soon after `end` is set.
-    server: Mutex<Option<JoinHandle<()>>>,
+    server: Lock<Option<JoinHandle<()>>>,
     end: watch::Sender<bool>,
 }
 
@@ -56,8 +55,7 @@ const DRAIN: Duration = Duration::from_millis(500);
 
 /// Opens the folder, listens for peers, and brings the node up in the background.
 pub(crate) fn start(options: Options) -> Result<Started, Stop> {
-    let (folder, listener) = FolderOpen::open(options)?;
-    let node = Arc::clone(&folder.node);
+    let (node, listener) = open_folder(options)?;
     let batcher = Arc::new(ProposalBatcher::start(Arc::clone(&node)));
     let (end, mut ended) = watch::channel(false);
     let until = async move {
@@ -77,7 +75,7 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
     };
     let tasks = vec![
         platform::spawn(tasks::peers_file::keep(Arc::clone(&node.context))),
-        platform::spawn(bring_up(folder, background)),
+        platform::spawn(bring_up(Arc::clone(&node), background)),
     ];
     Ok(Started {
         node,
@@ -86,25 +84,55 @@ pub(crate) fn start(options: Options) -> Result<Started, Stop> {
         registered,
         leader_changes,
         exporting: Arc::new(Semaphore::new(export::AT_ONCE)),
-        tasks: Mutex::new(tasks),
-        server: Mutex::new(Some(server)),
+        tasks: Lock::new(tasks),
+        server: Lock::new(Some(server)),
         end,
     })
 }
 
-/// Brings the node up until its replica runs. Stops the node if it must not run.
-async fn bring_up(folder: FolderOpen, background: Background) {
-    let context = Arc::clone(&folder.node.context);
-    let brought = async {
-        let identified = folder.identify().await?;
-        let opened = identified.open().await?;
-        let admitted = opened.admit().await?;
-        admitted.run().await
-    };
-    match brought.await {
-        Ok(running) => running.work(background).await,
+/// Brings the node up, and watches its replica. Stops the node if it must not run.
+async fn bring_up(node: Arc<Node>, background: Background) {
+    let context = &node.context;
+    match bring_to_run(&node).await {
+        Ok(replica) => {
+            // The tasks end when this future is dropped.
+            let _tasks = tasks::spawn_all(context, &replica, background);
+            replica.watch(context).await;
+        }
         Err(stop) => context.stop(stop),
     }
+}
+
+/// Brings the node up until its replica runs. After an error, the storage is closed when this
+/// returns.
+async fn bring_to_run(node: &Node) -> Result<Arc<Replica>, Stop> {
+    let context = &node.context;
+    let identity = obtain_identity::obtain_identity(context).await?;
+    let opening = Arc::clone(&context.opening).lock_owned().await;
+    let storage = Storage::open(Arc::clone(&context.folder), &identity, opening).await?;
+    // From here on, hellos carry the state with which this start began.
+    context.set_history(!storage.is_pristine(), storage.began());
+    let begins_log = identity.founder && storage.is_pristine();
+    if begins_log {
+        founder::prepare_all(context, &identity).await?;
+    } else {
+        if identity.founder {
+            founder::finish(context)?;
+        }
+        let in_log = storage.log.voters_after(storage.loaded.position).await;
+        let in_log = in_log.map_err(|e| Stop::of_io("the log cannot be read", &e))?;
+        let admission = Admission::of(context, &identity, &storage.loaded, in_log);
+        admission::ask(context, &identity, admission).await?;
+    }
+    // The peers have no objection to this start, or have all taken the founder's identities.
+    let replica = Replica::start(context, &identity, storage).await?;
+    node.set_replica(&replica);
+    if begins_log {
+        founder::initialize(context, &identity, &replica).await?;
+    }
+    context.set_phase(Phase::Running);
+    tracing::info!("this node runs");
+    Ok(replica)
 }
 
 /// Waits for the other nodes that stop too, transfers leadership if this node leads, stops Raft,
@@ -133,7 +161,7 @@ pub(crate) async fn stop(started: &Started) {
     }
     context.set_phase(Phase::Stopped(Stop::new(StopReason::Stopped, "stopped")));
     started.end.send_replace(true);
-    let tasks = std::mem::take(&mut *started.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+    let tasks = std::mem::take(&mut *started.tasks.lock());
     for task in tasks {
         task.abort();
         // The task's storage is closed once the task has ended.
@@ -141,12 +169,7 @@ pub(crate) async fn stop(started: &Started) {
     }
     // Awaited, so that peers receive the answers in flight, and no request is processed in a folder
     // that another process may have opened.
-    let server = std::mem::take(
-        &mut *started
-            .server
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner),
-    );
+    let server = std::mem::take(&mut *started.server.lock());
     if let Some(server) = server
         && let Err(error) = server.await
     {
@@ -158,141 +181,31 @@ pub(crate) async fn stop(started: &Started) {
     context.folder.unlock();
 }
 
-/// The folder is open and locked, and the boot number is raised for this start.
-pub(crate) struct FolderOpen {
-    pub(crate) node: Arc<Node>,
-}
-
-struct Identified {
-    node: Arc<Node>,
-    identity: Identity,
-}
-
-struct OpenedNode {
-    node: Arc<Node>,
-    identity: Identity,
-    storage: Storage,
-}
-
-/// The peers have no objection to this start, or have all taken the founder's identities.
-struct Admitted {
-    node: Arc<Node>,
-    identity: Identity,
-    storage: Storage,
-    /// True if this start begins the cluster's log.
-    begins_log: bool,
-}
-
-struct Running {
-    context: Arc<NodeContext>,
-    replica: Arc<Replica>,
-}
-
-impl FolderOpen {
-    /// Opens and locks the folder and raises the boot number. Returns the peers' listener, too.
-    pub(crate) fn open(options: Options) -> Result<(Self, Box<dyn Listen>), Stop> {
-        let folder = driver::open_folder(options.disk, &options.data_dir)?;
-        let identity = folder.identity()?;
-        let boot = folder.raise_boot()?;
-        let mut nonce = [0; 8];
-        platform::fill_random(&mut nonce)?;
-        let nonce = u64::from_be_bytes(nonce);
-        let cluster_id = identity.as_ref().map(|own| own.cluster_id.as_str());
-        let peers = Peers::new(file::load(&folder, cluster_id)?);
-        let start = Start { boot, nonce };
-        let Options {
-            settings,
-            transport,
-            listener,
-            ..
-        } = options;
-        let context = NodeContext::new(settings, folder, identity, start, transport, peers);
-        let context = Arc::new(context);
-        let who = Arc::downgrade(&context);
-        context
-            .transport
-            .know(Arc::new(move |addr| who.upgrade()?.name_at(addr)));
-        let node = Arc::new(Node::new(context));
-        Ok((Self { node }, listener))
-    }
-
-    async fn identify(self) -> Result<Identified, Stop> {
-        let identity = obtain_identity::obtain_identity(&self.node.context).await?;
-        Ok(Identified {
-            node: self.node,
-            identity,
-        })
-    }
-}
-
-impl Identified {
-    /// Opens and checks the log and the state. From here on, hellos carry the state with which this
-    /// start began.
-    async fn open(self) -> Result<OpenedNode, Stop> {
-        let Self { node, identity } = self;
-        let context = &node.context;
-        let opening = Arc::clone(&context.opening).lock_owned().await;
-        let storage = Storage::open(Arc::clone(&context.folder), &identity, opening).await?;
-        context.set_history(!storage.is_pristine(), storage.began());
-        Ok(OpenedNode {
-            node,
-            identity,
-            storage,
-        })
-    }
-}
-
-impl OpenedNode {
-    /// Asks the peers for admission; a founder with an empty log prepares them instead.
-    async fn admit(self) -> Result<Admitted, Stop> {
-        let Self {
-            node,
-            identity,
-            storage,
-        } = self;
-        let context = &node.context;
-        let begins_log = identity.founder && storage.is_pristine();
-        if begins_log {
-            founder::prepare_all(context, &identity).await?;
-        } else {
-            if identity.founder {
-                founder::finish(context)?;
-            }
-            let in_log = storage.log.voters_after(storage.loaded.position).await;
-            let in_log = in_log.map_err(|e| Stop::of_io("the log cannot be read", &e))?;
-            let admission = Admission::of(context, &identity, &storage.loaded, in_log);
-            admission::ask(context, &identity, admission).await?;
-        }
-        Ok(Admitted {
-            node,
-            identity,
-            storage,
-            begins_log,
-        })
-    }
-}
-
-impl Admitted {
-    async fn run(self) -> Result<Running, Stop> {
-        let context = Arc::clone(&self.node.context);
-        let replica = Replica::start(&context, &self.identity, self.storage).await?;
-        self.node.set_replica(&replica);
-        if self.begins_log {
-            founder::initialize(&context, &self.identity, &replica).await?;
-        }
-        context.set_phase(Phase::Running);
-        tracing::info!("this node runs");
-        Ok(Running { context, replica })
-    }
-}
-
-impl Running {
-    async fn work(self, background: Background) {
-        let Self { context, replica } = self;
-        // The tasks end when this future is dropped.
-        let _tasks = tasks::spawn_all(&context, &replica, background);
-        replica.watch(&context).await;
-    }
+/// Opens and locks the folder and raises the boot number. Returns the node and the peers'
+/// listener.
+pub(crate) fn open_folder(options: Options) -> Result<(Arc<Node>, Box<dyn Listen>), Stop> {
+    let folder = driver::open_folder(options.disk, &options.data_dir)?;
+    let identity = folder.identity()?;
+    let boot = folder.raise_boot()?;
+    let mut nonce = [0; 8];
+    platform::fill_random(&mut nonce)?;
+    let nonce = u64::from_be_bytes(nonce);
+    let cluster_id = identity.as_ref().map(|own| own.cluster_id.as_str());
+    let peers = Peers::new(file::load(&folder, cluster_id)?);
+    let start = Start { boot, nonce };
+    let Options {
+        settings,
+        transport,
+        listener,
+        ..
+    } = options;
+    let context = NodeContext::new(settings, folder, identity, start, transport, peers);
+    let context = Arc::new(context);
+    let who = Arc::downgrade(&context);
+    context
+        .transport
+        .know(Arc::new(move |addr| who.upgrade()?.name_at(addr)));
+    Ok((Arc::new(Node::new(context)), listener))
 }
 
 fn start_failed(message: String) -> Stop {

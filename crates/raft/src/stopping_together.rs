@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep};
 use crate::context::{ClusterView as _, NodeContext};
 use crate::conversation;
 use crate::messages::Stopping;
+use crate::quorum::has_majorities;
 use crate::replica::Replica;
 
 /// Longest wait, counted from the beginning of this node's stop. By then, the other nodes that
@@ -104,28 +105,18 @@ fn others(context: &NodeContext, replica: &Replica) -> Others {
         }
     }
     let configs = replica.applied.read().membership.get_joint_config().clone();
-    if !is_quorum(&configs, &answering) {
+    let is_quorum = |nodes: &BTreeSet<u64>| {
+        !configs.is_empty() && has_majorities(&configs, |id| nodes.contains(&id))
+    };
+    if !is_quorum(&answering) {
         Others::Free
     } else if holds {
         Others::Hold
-    } else if !staying.is_empty()
-        && replica.is_voter(replica.node)
-        && !is_quorum(&configs, &staying)
-    {
+    } else if !staying.is_empty() && replica.is_voter(replica.node) && !is_quorum(&staying) {
         Others::NeedThisNode
     } else {
         Others::Free
     }
-}
-
-/// Returns whether these nodes are a majority of each configuration. Both halves of a joint
-/// configuration count.
-fn is_quorum(configs: &[BTreeSet<u64>], nodes: &BTreeSet<u64>) -> bool {
-    let has_majority = |config: &BTreeSet<u64>| {
-        let votes = config.intersection(nodes).count();
-        votes > config.len() / 2
-    };
-    !configs.is_empty() && configs.iter().all(has_majority)
 }
 
 /// Polls the progress of every reachable member, and reports that of this node.
@@ -151,22 +142,5 @@ async fn ask(context: &NodeContext, id: u64, addr: &str) {
         }
         Err(error) => tracing::debug!(id, %error, "a member does not report the progress of its \
             stop"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_quorum_is_a_majority_of_both_halves_of_a_joint_configuration() {
-        let set = |ids: &[u64]| ids.iter().copied().collect::<BTreeSet<u64>>();
-        let (one, joint) = ([set(&[1, 2, 3])], [set(&[1]), set(&[1, 2, 3, 4, 5])]);
-        assert!(is_quorum(&one, &set(&[1, 3, 9])));
-        assert!(!is_quorum(&one, &set(&[1, 8, 9])));
-        assert!(is_quorum(&joint, &set(&[1, 2, 3])));
-        assert!(!is_quorum(&joint, &set(&[2, 3, 4, 5])), "of the union only");
-        assert!(!is_quorum(&joint, &set(&[1, 2])));
-        assert!(!is_quorum(&[], &set(&[1])), "no membership yet");
     }
 }

@@ -2,7 +2,9 @@
 //! the transfer of an incomplete snapshot is continued even if a newer one exists.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use seqd_net::Lock;
 
 /// The snapshot that is being sent to a node, or that it has received but not caught up from.
 struct Transfer {
@@ -11,38 +13,36 @@ struct Transfer {
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Transfers(Arc<Mutex<BTreeMap<u64, Transfer>>>);
+pub(crate) struct Transfers(Arc<Lock<BTreeMap<u64, Transfer>>>);
 
 impl Transfers {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Transfer>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn begin(&self, target: u64, index: u64) {
         let has_arrived = false;
-        self.lock().insert(target, Transfer { index, has_arrived });
+        self.0
+            .lock()
+            .insert(target, Transfer { index, has_arrived });
     }
 
     pub(crate) fn arrived(&self, target: u64) {
-        if let Some(transfer) = self.lock().get_mut(&target) {
+        if let Some(transfer) = self.0.lock().get_mut(&target) {
             transfer.has_arrived = true;
         }
     }
 
     /// The index of the snapshot that is being, or was, sent to a node.
     pub(crate) fn to(&self, target: u64) -> Option<u64> {
-        self.lock().get(&target).map(|transfer| transfer.index)
+        self.0.lock().get(&target).map(|transfer| transfer.index)
     }
 
     /// The index of the oldest snapshot that has not arrived.
     pub(crate) fn unfinished(&self) -> Option<u64> {
-        let transfers = self.lock();
+        let transfers = self.0.lock();
         let unfinished = transfers.values().filter(|transfer| !transfer.has_arrived);
         unfinished.map(|transfer| transfer.index).min()
     }
 
     /// Removes the transfers to all other nodes.
     pub(crate) fn retain(&self, targets: &[u64]) {
-        self.lock().retain(|target, _| targets.contains(target));
+        self.0.lock().retain(|target, _| targets.contains(target));
     }
 }

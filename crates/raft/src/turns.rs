@@ -5,14 +5,15 @@
 //! requests, because it does not show which waits have ended.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use seqd_net::Lock;
 use seqd_state::Wait;
 use tokio::sync::Notify;
 
 /// The waits of a node.
 #[derive(Debug, Default)]
-pub struct Turns(Mutex<Waits>);
+pub struct Turns(Lock<Waits>);
 
 #[derive(Debug, Default)]
 struct Waits {
@@ -34,7 +35,7 @@ impl Turns {
     #[must_use]
     pub fn register(self: &Arc<Self>, wait: Wait) -> Turn {
         let came = Arc::new(Notify::new());
-        let mut waits = self.waits();
+        let mut waits = self.0.lock();
         waits.registered += 1;
         let number = waits.registered;
         let of_key = waits.by_key.entry(wait.clone()).or_default();
@@ -53,7 +54,7 @@ impl Turns {
         if ended.is_empty() {
             return;
         }
-        let waits = self.waits();
+        let waits = self.0.lock();
         for (_, came) in ended
             .iter()
             .filter_map(|wait| waits.by_key.get(wait))
@@ -65,7 +66,7 @@ impl Turns {
 
     /// Wakes all requests, because the state was replaced.
     pub fn wake_all(&self) {
-        for (_, came) in self.waits().by_key.values().flatten() {
+        for (_, came) in self.0.lock().by_key.values().flatten() {
             came.notify_one();
         }
     }
@@ -73,11 +74,7 @@ impl Turns {
     /// The number of requests that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.waits().by_key.values().map(Vec::len).sum()
-    }
-
-    fn waits(&self) -> MutexGuard<'_, Waits> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().by_key.values().map(Vec::len).sum()
     }
 }
 
@@ -91,7 +88,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut waits = self.turns.waits();
+        let mut waits = self.turns.0.lock();
         if let Some(of_key) = waits.by_key.get_mut(&self.wait) {
             of_key.retain(|(number, _)| *number != self.number);
             if of_key.is_empty() {

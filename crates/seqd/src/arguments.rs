@@ -51,6 +51,11 @@ pub(crate) fn duration_or_zero(text: &str) -> Result<Duration, String> {
     found.map_err(|_| "expected a duration with its unit, such as 3s, 500ms or 0s".to_owned())
 }
 
+/// A duration in the unit of the API.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The shortest TTL of a hold in which a command runs: a second process is started in it, and on a
 /// busy machine both must detect its end in time.
 const LEAST_HELD: Duration = Duration::from_secs(1);

@@ -59,7 +59,8 @@ pub(crate) async fn save(
     session: &Session,
 ) -> Result<Saved, Failure> {
     let failed = |error: io::Error| Failure::failed(format!("{}: {error}", file.display()));
-    let (fresh, saved) = download_unless_stopped(file, query, session).await?;
+    let mut signals = Signals::new()?;
+    let (fresh, saved) = download_unless_stopped(file, query, session, &mut signals).await?;
     let named = if replace {
         fresh.persist(file)
     } else {
@@ -83,19 +84,17 @@ pub(crate) async fn save_to_stdout(
         return Err(Failure::usage(detail));
     }
     let beside = std::env::temp_dir().join("snapshot");
-    let (fresh, saved) = download_unless_stopped(&beside, query, session).await?;
+    let mut signals = Signals::new()?;
+    let (fresh, saved) = download_unless_stopped(&beside, query, session, &mut signals).await?;
     let mut bytes = File::open(&fresh)
         .map_err(|error| Failure::failed(format!("{}: {error}", fresh.display())))?;
-    // A reader may stop reading. The end of a runtime would wait for a thread of the runtime.
-    let (done, copy) = tokio::sync::oneshot::channel();
-    std::thread::spawn(move || {
+    // A reader may stop reading.
+    let copy = on_thread(move || {
         let mut stdout = io::stdout().lock();
-        let copied = io::copy(&mut bytes, &mut stdout).and_then(|_| stdout.flush());
-        let _ = done.send(copied);
+        io::copy(&mut bytes, &mut stdout).and_then(|_| stdout.flush())
     });
-    let mut signals = Signals::new()?;
     let copied = tokio::select! {
-        copied = copy => copied.unwrap_or_else(|error| Err(io::Error::other(error))),
+        copied = copy => copied.flatten(),
         name = signals.next() => {
             // The exit of the process ends the thread. `fresh` removes the file.
             return Err(Failure::failed(format!("stopped by {name}: stdout is incomplete")));
@@ -109,12 +108,23 @@ async fn download_unless_stopped(
     file: &Path,
     query: &SnapshotQuery,
     session: &Session,
+    signals: &mut Signals,
 ) -> Result<(TempPath, Saved), Failure> {
-    let mut signals = Signals::new()?;
     tokio::select! {
         done = download(file, query, session) => done,
         _ = signals.next() => Err(Failure::failed("stopped; nothing was saved")),
     }
+}
+
+/// Runs blocking work on a thread of its own, so that a signal can end the wait for it. A runtime
+/// waits at its end for threads of its own.
+async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let (done, result) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        // The receiver is gone if a signal ended the wait.
+        let _ = done.send(work());
+    });
+    result.await.map_err(io::Error::other)
 }
 
 async fn download(
@@ -142,8 +152,10 @@ async fn download(
     out.sync_all().await.map_err(failed)?;
     drop(out);
     // The check reads the file back, so it covers the bytes that are kept.
-    let report =
-        read_snapshot(&fresh, &mut |_| {}).map_err(|error| not_saved(error, &fresh, file))?;
+    let path = fresh.to_path_buf();
+    let check = on_thread(move || (read_snapshot(&path, &mut |_| {}), sha256_of(&path)));
+    let (report, sha256) = check.await.map_err(failed)?;
+    let report = report.map_err(|error| not_saved(error, &fresh, file))?;
     let found = head_of(&report);
     if found != head {
         let detail = format!(
@@ -153,7 +165,7 @@ async fn download(
         );
         return Err(Failure::failed(detail));
     }
-    let sha256 = sha256_of(&fresh).map_err(failed)?;
+    let sha256 = sha256.map_err(failed)?;
     Ok((
         fresh,
         Saved {
@@ -219,6 +231,19 @@ mod tests {
                 error.message
             );
         }
+    }
+
+    #[tokio::test]
+    async fn a_signal_ends_the_wait_for_a_check_of_a_large_snapshot() {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let check = on_thread(move || ended.recv());
+        tokio::select! {
+            biased;
+            _ = check => panic!("the wait did not end before the check"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop(end);
+        assert_eq!(on_thread(|| 7).await.unwrap(), 7);
     }
 
     #[test]

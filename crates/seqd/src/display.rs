@@ -13,6 +13,11 @@ pub(crate) fn time(unix_ms: u64) -> String {
     time.map_or_else(|| format!("{unix_ms} ms"), |time| format!("{time:.3}"))
 }
 
+/// The value, or a dash for a cell without one.
+pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
 pub(crate) const SECONDS_PER_DAY: i64 = 86_400;
 
 /// The seconds until a time in RFC 3339, negative if it has passed.

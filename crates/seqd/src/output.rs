@@ -58,9 +58,20 @@ impl Report {
     }
 
     /// Sets the lines of `-o jsonl` if they differ from the document of `-o json`.
-    pub(crate) fn with_items(mut self, items: Vec<Value>) -> Self {
-        self.items = items;
-        self
+    pub(crate) fn with_items(
+        mut self,
+        items: impl IntoIterator<Item = impl Serialize>,
+    ) -> Result<Self, Failure> {
+        let items = items.into_iter().map(|item| value(&item));
+        self.items = items.collect::<Result<_, _>>()?;
+        Ok(self)
+    }
+
+    /// Sets a single column, which `-o table` prints without its name.
+    pub(crate) fn with_values(mut self, column: &'static str, values: Vec<String>) -> Self {
+        self.people = Some(values.iter().map(|value| format!("{value}\n")).collect());
+        self.rows = values.into_iter().map(|value| vec![value]).collect();
+        self.with_columns(&[column])
     }
 
     pub(crate) fn with_columns(mut self, columns: &[&'static str]) -> Self {

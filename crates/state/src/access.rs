@@ -96,14 +96,6 @@ impl Versioned for AccessRecord {
 impl Record for AccessRecord {
     type Key = AccessId;
     const PREFIX: u8 = b'x';
-
-    fn write_key(key: &AccessId, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&key.0.to_be_bytes());
-    }
-
-    fn read_key(bytes: &[u8]) -> Option<AccessId> {
-        Some(AccessId(u64::from_be_bytes(bytes.try_into().ok()?)))
-    }
 }
 
 /// A change of the tokens.

@@ -145,7 +145,6 @@ mod tests {
         }));
         apply(Command::Workers(WorkerCommand::TakeLease(TakeLease {
             tenant: crate::Tenant::OPERATOR,
-            share: crate::Share::WHOLE,
             layout: "default".to_owned(),
             owner: "w".to_owned(),
             node: None,

@@ -236,7 +236,6 @@ mod tests {
     fn take_of(layout: String, owner: String) -> Command {
         WorkerCommand::TakeLease(TakeLease {
             tenant: crate::Tenant::OPERATOR,
-            share: crate::Share::WHOLE,
             layout,
             owner,
             node: None,

@@ -16,7 +16,7 @@ use seqd_idgen::WallMs;
 use crate::cluster::settings::Counter;
 use crate::context::ApplyContext;
 use crate::locks::tally::LockTally;
-use crate::newtypes::ClusterMs;
+use crate::newtypes::{ClusterMs, TableKey};
 use crate::table::{Record, Table, row_key};
 
 /// The maximum number of deadlines per table that an entry passes, unless the entry creates more
@@ -51,7 +51,7 @@ pub(crate) struct Passing<'a> {
 
 /// Returns the key of a row if the row belongs to this record's table.
 pub(crate) fn key_of<R: Expiring>(row_key: &[u8]) -> Option<R::Key> {
-    row_key.strip_prefix(&[R::PREFIX]).and_then(R::read_key)
+    row_key.strip_prefix(&[R::PREFIX]).and_then(R::Key::read)
 }
 
 /// The key of a row, without spare capacity: the index may have millions.

@@ -116,7 +116,6 @@ pub fn state_rows(input: &[u8]) {
 fn used(state: &State) -> Vec<Command> {
     let lease = WorkerCommand::TakeLease(TakeLease {
         tenant: crate::Tenant::OPERATOR,
-        share: crate::Share::WHOLE,
         layout: "default".to_owned(),
         owner: "n1".to_owned(),
         node: None,

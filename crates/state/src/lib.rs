@@ -137,4 +137,4 @@ pub use workers::commands::{
 };
 pub use workers::past::MAX_PAST_LEASES;
 pub use workers::record::{LeaseView, WorkerRecord};
-pub use workers::room::LayoutUse;
+pub use workers::room::{LayoutUse, MAX_WORKERS_KNOWN};

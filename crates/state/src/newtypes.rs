@@ -1,29 +1,72 @@
 //! One type for each meaning of a number or a text in the replicated state, so that, for example, a
 //! lease ID cannot be passed as a token.
 
-use std::borrow::Borrow;
 use std::fmt;
 
 use seqd_guards::is_out;
 use serde::{Deserialize, Serialize};
+
+/// The key of a record in a table.
+pub(crate) trait TableKey: Ord + Clone + fmt::Debug {
+    /// Appends the part of a row's key after the prefix. Keys sort in the order of these bytes.
+    fn write(&self, bytes: &mut Vec<u8>);
+    fn read(bytes: &[u8]) -> Option<Self>;
+}
+
+/// The key of a table of at most one record.
+impl TableKey for () {
+    fn write(&self, _: &mut Vec<u8>) {}
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        bytes.is_empty().then_some(())
+    }
+}
+
+impl TableKey for String {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(self.as_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        std::str::from_utf8(bytes).ok().map(str::to_owned)
+    }
+}
+
+macro_rules! number_key {
+    ($name:ident) => {
+        impl $crate::newtypes::TableKey for $name {
+            fn write(&self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(&self.0.to_be_bytes());
+            }
+
+            fn read(bytes: &[u8]) -> Option<Self> {
+                Some(Self(u64::from_be_bytes(bytes.try_into().ok()?)))
+            }
+        }
+    };
+}
+pub(crate) use number_key;
 
 macro_rules! numbers {
     ($($(#[$meta:meta])* $name:ident;)*) => {$(
         $(#[$meta])*
         #[derive(
             Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default,
-            Serialize, Deserialize,
+            serde::Serialize, serde::Deserialize,
         )]
         #[serde(transparent)]
         pub struct $name(pub u64);
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 self.0.fmt(f)
             }
         }
+
+        $crate::newtypes::number_key!($name);
     )*};
 }
+pub(crate) use numbers;
 
 numbers! {
     /// Milliseconds of the cluster's own clock, by which leases expire. It never decreases, and it
@@ -89,6 +132,8 @@ impl fmt::Display for AccessId {
     }
 }
 
+number_key!(AccessId);
+
 impl AccessId {
     /// Reads 16 hexadecimal digits.
     #[must_use]
@@ -115,10 +160,84 @@ impl fmt::Display for Digest {
 /// column.
 pub(crate) const MAX_SEQUENCE_NAME_BYTES: usize = 128;
 
-/// The name of a sequence: 1 to 128 of `[A-Za-z0-9._:-]`, beginning with a letter or a digit.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct SequenceName(Box<str>);
+/// A text for which the function returns `true`.
+macro_rules! name {
+    ($(#[$meta:meta])* $name:ident, $error:ident, $is_name:expr) => {
+        $(#[$meta])*
+        #[derive(
+            Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize,
+            serde::Deserialize,
+        )]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            pub fn new(text: impl Into<String>) -> Result<Self, $error> {
+                let text = text.into();
+                let is_name: fn(&str) -> bool = $is_name;
+                if !is_name(&text) {
+                    return Err($error);
+                }
+                Ok(Self(text.into_boxed_str()))
+            }
+
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = $error;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                Self::new(text)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $error;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> Self {
+                name.0.into_string()
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl $crate::newtypes::TableKey for $name {
+            fn write(&self, bytes: &mut Vec<u8>) {
+                bytes.extend_from_slice(self.0.as_bytes());
+            }
+
+            fn read(bytes: &[u8]) -> Option<Self> {
+                Self::new(std::str::from_utf8(bytes).ok()?).ok()
+            }
+        }
+    };
+}
+pub(crate) use name;
+
+name! {
+    /// The name of a sequence: 1 to 128 of `[A-Za-z0-9._:-]`, beginning with a letter or a digit.
+    SequenceName, SequenceNameError, seqd_idgen::is_name
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -126,55 +245,6 @@ pub struct SequenceName(Box<str>);
      letter or a digit"
 )]
 pub struct SequenceNameError;
-
-impl SequenceName {
-    pub fn new(text: impl Into<String>) -> Result<Self, SequenceNameError> {
-        let text = text.into();
-        if !seqd_idgen::is_name(&text) {
-            return Err(SequenceNameError);
-        }
-        Ok(Self(text.into_boxed_str()))
-    }
-
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for SequenceName {
-    type Error = SequenceNameError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::new(text)
-    }
-}
-
-impl std::str::FromStr for SequenceName {
-    type Err = SequenceNameError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::new(text)
-    }
-}
-
-impl From<SequenceName> for String {
-    fn from(name: SequenceName) -> Self {
-        name.0.into_string()
-    }
-}
-
-impl Borrow<str> for SequenceName {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for SequenceName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 #[cfg(test)]
 mod tests {

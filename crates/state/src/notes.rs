@@ -92,14 +92,6 @@ impl Versioned for NoteRecord {
 impl Record for NoteRecord {
     type Key = String;
     const PREFIX: u8 = b'z';
-
-    fn write_key(key: &String, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(key.as_bytes());
-    }
-
-    fn read_key(bytes: &[u8]) -> Option<String> {
-        std::str::from_utf8(bytes).ok().map(str::to_owned)
-    }
 }
 
 impl Expiring for NoteRecord {

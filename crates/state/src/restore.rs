@@ -144,10 +144,11 @@ impl State {
                 record.epoch = record.epoch.next();
             }
         }
-        // No token of the old cluster is valid in the new one.
+        // No token of the old cluster is valid in the new one, because any of them may have been
+        // revoked or consumed since the backup.
         self.tables.secret.remove(&());
-        self.tables.access.forget_all();
-        self.tables.one_time.forget_all();
+        self.tables.access.clear();
+        self.tables.one_time.clear();
         self.deadlines.clear::<OneTimeRecord>();
         self.tables.workers.end_all();
         self.deadlines.clear::<WorkerRecord>();

@@ -26,7 +26,7 @@ use crate::tenant::Holdings;
 use crate::tokens::record::{OneTimeId, OneTimeRecord};
 use crate::workers::commands::Holder;
 use crate::workers::past::PastIndex;
-use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord, is_live};
+use crate::workers::record::{LeaseView, WorkerKey, WorkerRecord, is_live, ms_until_free};
 use crate::workers::room::LayoutUse;
 
 /// The lease holder that may have minted an ID.
@@ -185,7 +185,7 @@ impl State {
     /// Returns the layouts in use: the default one first, and those of which a worker is leased or
     /// was leased within the last week, by name.
     #[must_use]
-    pub fn layouts_in_use(&self) -> Vec<LayoutUse<'_>> {
+    pub fn layouts_in_use(&self) -> Vec<LayoutUse> {
         let in_use = self.layouts().filter_map(|layout| {
             let leases: Vec<_> = self.leases_of(layout.name()).collect();
             let is_leased = leases
@@ -196,6 +196,18 @@ impl State {
         let mut in_use: Vec<_> = in_use.collect();
         in_use.sort_by_key(|one| one.layout.name() != DEFAULT);
         in_use
+    }
+
+    /// Returns the milliseconds until the worker of a lease can be granted, by the applied times
+    /// and provided that the lease is not renewed; 0 if the worker is free.
+    #[must_use]
+    pub fn ms_until_free(&self, lease: &LeaseView<'_>) -> u64 {
+        let parts = self.context().zip(self.layout(lease.layout));
+        let wait_ms = parts.and_then(|(context, layout)| {
+            let tick = layout.tick_at(context.wall_ms).ok()?;
+            Some(ms_until_free(&context, layout, tick, lease.record))
+        });
+        wait_ms.unwrap_or(0)
     }
 
     /// Returns the ended leases after `after` whose workers were granted again, by lease ID, with
@@ -339,8 +351,7 @@ impl State {
         self.tables.one_time.holdings()
     }
 
-    /// Returns the holdings of tenants in locks. Each holder, each waiter and each delay counts as
-    /// one.
+    /// Returns the holdings of tenants in locks. Each holder and each waiter counts as one.
     #[must_use]
     pub fn locks_held(&self) -> &Holdings {
         self.tables.locks.holdings()

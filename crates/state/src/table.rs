@@ -10,19 +10,17 @@ use std::ops::RangeBounds;
 
 use crate::codec::{Versioned, encode_version, header};
 use crate::level::Level;
+use crate::newtypes::TableKey;
 use crate::row::{Row, RowChange, RowError, Undrained, row_hash};
 use crate::tenant::{Holdings, Tenant};
 
 /// A value with a row of its own.
 pub(crate) trait Record: Versioned + Clone + Debug {
-    type Key: Ord + Clone + Debug;
+    type Key: TableKey;
     /// The first byte of the rows' keys. Never reused.
     const PREFIX: u8;
     /// True if the table has at most one record.
     const IS_SINGLE: bool = false;
-    /// Appends the part of a row's key after the prefix. Keys sort in the order of these bytes.
-    fn write_key(key: &Self::Key, bytes: &mut Vec<u8>);
-    fn read_key(bytes: &[u8]) -> Option<Self::Key>;
     /// Returns whether a decoded record satisfies the rules of its type.
     fn is_sound(&self) -> bool {
         true
@@ -49,12 +47,6 @@ macro_rules! singleton {
             type Key = ();
             const PREFIX: u8 = $prefix;
             const IS_SINGLE: bool = true;
-
-            fn write_key(_: &(), _: &mut Vec<u8>) {}
-
-            fn read_key(bytes: &[u8]) -> Option<()> {
-                bytes.is_empty().then_some(())
-            }
 
             $(fn is_sound(&self) -> bool {
                 $sound(self)
@@ -268,7 +260,7 @@ impl<R: Record> Table<R> {
         let named = || row_key.to_vec();
         let key = row_key
             .get(1..)
-            .and_then(R::read_key)
+            .and_then(R::Key::read)
             .ok_or_else(|| RowError::UnknownKey { key: named() })?;
         let bad = |source| RowError::Value {
             key: named(),
@@ -295,7 +287,7 @@ impl<R: Record> Table<R> {
 
 pub(crate) fn row_key<R: Record>(key: &R::Key) -> Vec<u8> {
     let mut bytes = vec![R::PREFIX];
-    R::write_key(key, &mut bytes);
+    key.write(&mut bytes);
     bytes
 }
 
@@ -331,7 +323,7 @@ mod tests {
         let mut changes = Vec::new();
         table.drain(&mut changes);
         assert_eq!(table.hash_sum(), sum_of_rows(table));
-        let id = |key: &[u8]| NodeRecord::read_key(&key[1..]).unwrap().0;
+        let id = |key: &[u8]| NodeId::read(&key[1..]).unwrap().0;
         let changes = changes.iter();
         changes
             .map(|(key, value)| (id(key), value.is_some()))
@@ -419,16 +411,8 @@ mod tests {
     }
 
     impl Record for Room {
-        type Key = u8;
+        type Key = NodeId;
         const PREFIX: u8 = b'~';
-
-        fn write_key(key: &u8, bytes: &mut Vec<u8>) {
-            bytes.push(*key);
-        }
-
-        fn read_key(bytes: &[u8]) -> Option<u8> {
-            <[u8; 1]>::try_from(bytes).ok().map(|[key]| key)
-        }
     }
 
     #[test]
@@ -437,12 +421,12 @@ mod tests {
         let versions =
             |table: &Table<Room>| -> Vec<u8> { table.rows().map(|(_, value)| value[1]).collect() };
         let mut table = Table::default();
-        table.put(1, room(10));
-        table.put(2, room(20));
+        table.put(NodeId(1), room(10));
+        table.put(NodeId(2), room(20));
         assert_eq!(versions(&table), [1, 1]);
         table.set_level(Level::FIRST.next());
         assert_eq!(versions(&table), [1, 1]);
-        table.get_mut(&1).unwrap().floor = Some(4);
+        table.get_mut(&NodeId(1)).unwrap().floor = Some(4);
         assert_eq!(versions(&table), [2, 1]);
 
         let mut read_back = Table::<Room>::default();
@@ -452,7 +436,7 @@ mod tests {
         }
         assert!(read_back.rows().eq(table.rows()), "each in its own version");
         assert_eq!(read_back.hash_sum(), table.hash_sum());
-        assert_eq!(read_back.get(&1).unwrap().floor, Some(4));
-        assert_eq!(read_back.get(&2), Some(&room(20)));
+        assert_eq!(read_back.get(&NodeId(1)).unwrap().floor, Some(4));
+        assert_eq!(read_back.get(&NodeId(2)), Some(&room(20)));
     }
 }

@@ -163,23 +163,8 @@ impl Holdings {
 }
 
 /// The part of each bounded resource that one tenant may hold, in percent: 1 to 100.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "u8", into = "u8")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share(u8);
-
-impl TryFrom<u8> for Share {
-    type Error = &'static str;
-
-    fn try_from(percent: u8) -> Result<Self, Self::Error> {
-        Self::of_percent(percent).ok_or("a share is 1 to 100 percent")
-    }
-}
-
-impl From<Share> for u8 {
-    fn from(share: Share) -> Self {
-        share.0
-    }
-}
 
 impl Share {
     /// A single tenant may hold everything.
@@ -223,16 +208,6 @@ impl Share {
             (share * free).div_ceil(100 * (POOL_PERCENT - share))
         };
         u64::try_from(most).unwrap_or(u64::MAX).max(small)
-    }
-
-    /// Returns the meaning of the share, for messages, after the share and its limit.
-    #[must_use]
-    pub const fn rule(self) -> &'static str {
-        if self.is_fixed() {
-            "permits no more"
-        } else {
-            "is the share of one client, and decreases as others hold more"
-        }
     }
 
     /// Returns whether the share does not depend on what other tenants hold.

@@ -223,7 +223,7 @@ impl Windows {
 
     /// The milliseconds by which the clock must advance before `count` timestamps can be drawn: 0,
     /// unless they would be more than `MAX_TIMESTAMPS_AHEAD_MS` ahead of it, or three quarters of
-    /// that for a draw of more than [`SMALL_TIMESTAMPS`].
+    /// that for a draw of more than 1,000 timestamps.
     #[must_use]
     pub fn timestamps_wait_ms(&self, state: &State, count: u64, now: WallMs) -> u64 {
         let first = match &self.timestamps {

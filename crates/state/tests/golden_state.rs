@@ -13,7 +13,7 @@ use seqd_state::{
     AccessCommand, AccessId, AcquireLock, Attempt, BeginKey, ClusterCommand, ClusterOutcome,
     Command, EncodedEntry, Entry, FencingToken, KeyClaim, KeyCommand, KeyName, KeySpace, LeaseId,
     Level, LockCommand, LockName, LogPosition, NodeId, Nonce, Outcome, Restoration, SecretKey,
-    SequenceMode, Share, State, TakeLease, WorkerCommand, decode,
+    SequenceMode, State, TakeLease, WorkerCommand, decode,
 };
 use support::commands::*;
 use support::{counting, definition, name, stamp};
@@ -34,7 +34,6 @@ fn full_log() -> Vec<Entry> {
     let take = |owner: &str, node| {
         Command::Workers(WorkerCommand::TakeLease(TakeLease {
             tenant: seqd_state::Tenant::OPERATOR,
-            share: Share::WHOLE,
             layout: "js53".to_owned(),
             owner: owner.to_owned(),
             node,
@@ -107,7 +106,6 @@ fn tokens_and_layouts() -> Vec<Entry> {
     let take = |owner: &str, fence| {
         Command::Workers(WorkerCommand::TakeLease(TakeLease {
             tenant: seqd_state::Tenant::OPERATOR,
-            share: Share::WHOLE,
             layout: "short".to_owned(),
             owner: owner.to_owned(),
             node: None,

@@ -7,7 +7,7 @@ mod support;
 use seqd_idgen::Tick;
 use seqd_state::{
     ClusterCommand, ClusterRefusal, Command, Entry, Level, LogPosition, NodeId, Outcome, Refusal,
-    Share, State, TakeLease, WorkerCommand, WorkerOutcome,
+    State, TakeLease, WorkerCommand, WorkerOutcome,
 };
 use support::commands::{apply_one, extend, start};
 use support::{founded, stamp};
@@ -25,7 +25,6 @@ fn is_stale(outcome: &Outcome) -> bool {
 fn take_as(state: &mut State, boot: u64) -> Outcome {
     let asked = TakeLease {
         tenant: seqd_state::Tenant::OPERATOR,
-        share: Share::WHOLE,
         layout: LAYOUT.to_owned(),
         owner: "n1".to_owned(),
         node: Some(NODE),

@@ -73,27 +73,10 @@ impl WalError {
             what: what.into(),
         }
     }
-
-    /// Returns whether the disk or the quota is full. The folder itself is intact.
-    pub fn is_disk_full(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if is_full(source.kind()))
-    }
-
-    /// Returns whether a sync failed. The content of the disk is unknown until the next open.
-    pub fn is_failed_sync(&self) -> bool {
-        matches!(self, Self::Io { doing, .. } if *doing == SYNC) && !self.is_disk_full()
-    }
 }
 
 /// The `doing` of [`WalError::Io`] for a sync.
 pub(crate) const SYNC: &str = "sync";
-
-fn is_full(kind: io::ErrorKind) -> bool {
-    matches!(
-        kind,
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
 
 /// The step in which a running log failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,10 +113,6 @@ impl WalFailure {
             errno: source.raw_os_error(),
             message: source.to_string(),
         }
-    }
-
-    pub fn is_disk_full(&self) -> bool {
-        is_full(self.kind)
     }
 
     /// Returns the error of the system. Its number distinguishes errors that share a kind, such as

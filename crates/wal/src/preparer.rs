@@ -18,9 +18,7 @@ enum Job {
 
 /// The writer's handle. At most one segment is requested or ready at a time.
 pub(crate) struct Preparer {
-    disk: Arc<dyn Disk>,
-    dir: PathBuf,
-    seeds: Seeds,
+    maker: Maker,
     worker: Worker,
     stage: Stage,
 }
@@ -28,7 +26,7 @@ pub(crate) struct Preparer {
 enum Worker {
     Thread(Helper),
     /// The thread of the caller, see [`crate::Pump`].
-    Caller(Remover),
+    Caller,
 }
 
 struct Helper {
@@ -45,16 +43,9 @@ enum Stage {
 
 impl Preparer {
     pub(crate) fn inline(disk: Arc<dyn Disk>, dir: PathBuf, seeds: Seeds) -> Self {
-        let remover = Remover {
-            disk: Arc::clone(&disk),
-            dir: dir.clone(),
-            failed: false,
-        };
         Self {
-            disk,
-            dir,
-            seeds,
-            worker: Worker::Caller(remover),
+            maker: Maker::new(disk, dir, seeds),
+            worker: Worker::Caller,
             stage: Stage::Idle,
         }
     }
@@ -62,31 +53,24 @@ impl Preparer {
     pub(crate) fn spawn(disk: Arc<dyn Disk>, dir: PathBuf, seeds: Seeds) -> io::Result<Self> {
         let (jobs, todo) = mpsc::channel();
         let (made, ready) = mpsc::channel();
-        let (on, at, from) = (Arc::clone(&disk), dir.clone(), Arc::clone(&seeds));
-        let mut remover = Remover {
-            disk: Arc::clone(&disk),
-            dir: dir.clone(),
-            failed: false,
-        };
+        let maker = Maker::new(disk, dir, seeds);
+        let mut worker = maker.clone();
         let thread = thread::Builder::new()
             .name("seqd-wal-prepare".into())
             .spawn(move || {
                 for job in todo {
                     match job {
                         Job::Prepare { number, len } => {
-                            let prepared = Prepared::create(&*on, &at, number, len, &from);
-                            if made.send(prepared).is_err() {
+                            if made.send(worker.create(number, len)).is_err() {
                                 return;
                             }
                         }
-                        Job::Remove(numbers) => remover.remove(&numbers),
+                        Job::Remove(numbers) => worker.remove(&numbers),
                     }
                 }
             })?;
         Ok(Self {
-            disk,
-            dir,
-            seeds,
+            maker,
             worker: Worker::Thread(Helper {
                 jobs: Some(jobs),
                 ready,
@@ -107,8 +91,8 @@ impl Preparer {
                     self.stage = Stage::Asked;
                 }
             }
-            Worker::Caller(_) => {
-                let made = self.create(number, len);
+            Worker::Caller => {
+                let made = self.maker.create(number, len);
                 self.hold(made);
             }
         }
@@ -125,7 +109,7 @@ impl Preparer {
         }
         match mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Ready(ready) if ready.number == number && ready.len >= len => return Ok(ready),
-            Stage::Ready(unfit) => unfit.discard(&*self.disk),
+            Stage::Ready(unfit) => unfit.discard(&*self.maker.disk),
             _ => {}
         }
         match &self.worker {
@@ -133,19 +117,15 @@ impl Preparer {
                 helper.recv(number)
             }
             Worker::Thread(_) => Err(gone(number)),
-            Worker::Caller(_) => self.create(number, len),
+            Worker::Caller => self.maker.create(number, len),
         }
     }
 
     pub(crate) fn remove(&mut self, numbers: Vec<SegmentNumber>) {
-        match &mut self.worker {
+        match &self.worker {
             Worker::Thread(helper) => drop(helper.send(Job::Remove(numbers))),
-            Worker::Caller(remover) => remover.remove(&numbers),
+            Worker::Caller => self.maker.remove(&numbers),
         }
-    }
-
-    fn create(&self, number: SegmentNumber, len: u64) -> Result<Prepared, WalFailure> {
-        Prepared::create(&*self.disk, &self.dir, number, len, &self.seeds)
     }
 
     fn hold(&mut self, made: Result<Prepared, WalFailure>) {
@@ -172,14 +152,14 @@ impl Drop for Preparer {
     /// Lets the thread finish its jobs, and removes prepared segments.
     fn drop(&mut self) {
         if let Stage::Ready(prepared) = mem::replace(&mut self.stage, Stage::Idle) {
-            prepared.discard(&*self.disk);
+            prepared.discard(&*self.maker.disk);
         }
         let Worker::Thread(helper) = &mut self.worker else {
             return;
         };
         helper.jobs = None;
         for prepared in helper.ready.iter().flatten() {
-            prepared.discard(&*self.disk);
+            prepared.discard(&*self.maker.disk);
         }
         if let Some(thread) = helper.thread.take() {
             // The thread panics only with a disk of a test.
@@ -188,13 +168,30 @@ impl Drop for Preparer {
     }
 }
 
-struct Remover {
+/// Creates and removes segments.
+#[derive(Clone)]
+struct Maker {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
+    seeds: Seeds,
+    /// True once a removal failed.
     failed: bool,
 }
 
-impl Remover {
+impl Maker {
+    fn new(disk: Arc<dyn Disk>, dir: PathBuf, seeds: Seeds) -> Self {
+        Self {
+            disk,
+            dir,
+            seeds,
+            failed: false,
+        }
+    }
+
+    fn create(&self, number: SegmentNumber, len: u64) -> Result<Prepared, WalFailure> {
+        Prepared::create(&*self.disk, &self.dir, number, len, &self.seeds)
+    }
+
     /// Each removal is made durable before the next one, so that a power cut leaves no gap. After a
     /// failure nothing more is removed, because a later segment must not be removed before an
     /// earlier one, and a failed sync is not retried. The next open removes the rest.

@@ -8,6 +8,7 @@
 
 mod support;
 
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 
@@ -235,6 +236,18 @@ fn entries_that_an_open_reports_are_durable_even_if_their_sync_had_failed() {
     );
 }
 
+fn is_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StorageFull
+}
+
+#[track_caller]
+fn assert_sync_failed(error: &WalError) {
+    assert!(
+        matches!(error, WalError::Io { doing: "sync", source, .. } if !is_full(source)),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_cut_whose_sync_failed_is_made_again() {
     let (disk, last) = log_of(4);
@@ -242,7 +255,7 @@ fn a_cut_whose_sync_failed_is_made_again() {
         bytes[last.start..last.end + 2000].fill(0xee)
     });
     disk.plant(Fault::on(Call::SyncData, Failure::InputOutput));
-    assert!(refused(options(&disk)).is_failed_sync());
+    assert_sync_failed(&refused(options(&disk)));
     // The zeros are in the page cache but not on the disk.
     let (_wal, _) = open(&disk);
     let after_cut = disk.lost();
@@ -323,11 +336,14 @@ fn options_that_cannot_work_are_refused() {
 fn a_full_disk_at_the_first_start_is_reported_as_such() {
     let disk = disk();
     disk.set_full(true);
-    assert!(refused(options(&disk)).is_disk_full());
+    let error = refused(options(&disk));
+    assert!(
+        matches!(&error, WalError::Io { source, .. } if is_full(source)),
+        "{error}"
+    );
     disk.set_full(false);
     disk.plant(Fault::on(Call::SyncData, Failure::InputOutput));
-    let error = refused(options(&disk));
-    assert!(error.is_failed_sync() && !error.is_disk_full(), "{error}");
+    assert_sync_failed(&refused(options(&disk)));
     Wal::open(options(&disk)).unwrap();
 }
 

@@ -201,7 +201,7 @@ fn a_failed_sync_ends_the_log_and_is_never_retried() {
     assert!(wal.wait_synced(1, DEADLINE).is_err());
     let failure = wal.failed().unwrap();
     assert_eq!(failure.step, FailedStep::Sync);
-    assert!(!failure.is_disk_full());
+    assert_eq!(failure.kind, kind);
     assert!(
         failure.to_string().contains("/data/wal/0000000001.seg"),
         "{failure}"
@@ -246,7 +246,7 @@ fn a_full_disk_ends_the_log_and_is_not_taken_for_a_failed_sync() {
     };
     assert!(index > 10, "the segment that was there is used up first");
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-    assert!(wal.failed().unwrap().is_disk_full());
+    assert_eq!(wal.failed().unwrap().kind, io::ErrorKind::StorageFull);
     disk.set_full(false);
     assert_eq!(open(&disk.kept()).0.next_index(), index);
 }

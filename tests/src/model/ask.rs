@@ -6,7 +6,7 @@ use std::fmt;
 use seqd_idgen::{Tick, WallMs, WorkerId};
 use seqd_state::{
     ClusterCommand, ClusterOutcome, ClusterRefusal, Command, GrantToken, LeaseId, NodeId, Outcome,
-    Refusal, SequenceCommand, SequenceName, SequenceOutcome, Share, TakeLease, WorkerCommand,
+    Refusal, SequenceCommand, SequenceName, SequenceOutcome, TakeLease, WorkerCommand,
     WorkerOutcome, WorkerRefusal,
 };
 
@@ -81,7 +81,6 @@ impl Proposal {
             .into(),
             Ask::Take { fence } => WorkerCommand::TakeLease(TakeLease {
                 tenant: seqd_state::Tenant::OPERATOR,
-                share: Share::WHOLE,
                 layout,
                 owner: node.map_or("external".to_owned(), |node| format!("n{node}")),
                 node,

@@ -11,7 +11,7 @@ use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::faults::Paused;
 use seqd_tests::generators::{rotated, unique};
 use seqd_tests::history::{Numbers as _, Timeline};
-use seqd_tests::wait;
+use seqd_tests::wait::{self, SetsAtEnd};
 use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
@@ -81,6 +81,7 @@ fn allocators_and_nodes_draw_no_value_twice_while_nodes_fail() {
         .collect();
     let (over, count) = (AtomicBool::new(false), AtomicU64::new(0));
     let drawn = std::thread::scope(|scope| {
+        let end = SetsAtEnd(&over);
         let mut threads = Vec::new();
         for allocator in &allocators {
             for way in [Way::Single, Way::Batch, Way::Chunks] {
@@ -110,7 +111,7 @@ fn allocators_and_nodes_draw_no_value_twice_while_nodes_fail() {
             cluster.wait_ready();
             nodes.wait_for(100, READY);
         }
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         let ended = threads.into_iter().map(|thread| thread.join().unwrap());
         ended.collect::<Vec<_>>()
     });

@@ -2,16 +2,13 @@
 //! `/openapi.json` and checks each response against it. `SCHEMATHESIS_EXAMPLES` sets the number of
 //! generated requests per operation.
 
-use std::fs::Permissions;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use seqd_tests::callers::{OPERATOR, guarded};
 use seqd_tests::cluster::Cluster;
 use seqd_tests::{http, skips};
-
-const TOKEN: &str = "described-0123456789abcdef0123456789abcdef";
 
 /// The expected status is below 500 or permits a retry: a node may be busy, and an outcome unknown.
 /// Any other status is an error of the server.
@@ -72,16 +69,8 @@ fn every_answer_is_one_that_the_description_of_the_api_has() {
     compare(&open, open.folder(), None, EVERYTHING);
     drop(open);
 
-    let mut guarded = Cluster::planned(1);
-    let file = guarded.folder().join("token");
-    std::fs::write(&file, format!("{TOKEN}\n")).expect("the token's file");
-    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("its mode");
-    let node = guarded.node_mut(0);
-    node.set("auth", "enabled", "true");
-    let shown = format!("{:?}", file.display().to_string());
-    node.set("auth", "bootstrap_token_file", &shown);
-    let guarded = guarded.ready();
-    compare(&guarded, guarded.folder(), Some(TOKEN), EVERYTHING);
+    let (guarded, _file) = guarded(Cluster::planned(1));
+    compare(&guarded, guarded.folder(), Some(OPERATOR), EVERYTHING);
     // A node holds each refusal back for a while.
     compare(&guarded, guarded.folder(), None, "fuzzing");
 }

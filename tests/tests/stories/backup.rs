@@ -10,7 +10,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use seqd_tests::binary::{command, run};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::damage::{files, flip_bit};
-use seqd_tests::history::Timeline;
 use seqd_tests::http;
 use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
@@ -43,13 +42,8 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn a_backup_under_load_contains_all_acknowledged_writes_and_is_checked() {
-    let cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let load = Workload::next(
-        cluster.load(4, Route::Fixed, 1, 2),
-        Timeline::begin(),
-        "order",
-    );
+    let cluster = Cluster::started(3).with_order();
+    let load = Workload::order(&cluster, 4, Route::Fixed, 2);
     load.wait_for(100, READY);
     let follower = cluster.follower();
     let node = cluster.address(follower);
@@ -270,15 +264,9 @@ fn without_a_quorum_only_a_node_s_own_state_can_be_saved() {
 
 #[test]
 fn a_stopped_node_s_folder_is_reported_and_checked() {
-    let mut cluster = Cluster::planned(3)
-        .with("raft", "snapshot_every", "100")
-        .ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let load = Workload::next(
-        cluster.load(4, Route::Fixed, 1, 2),
-        Timeline::begin(),
-        "order",
-    );
+    let cluster = Cluster::planned(3).with("raft", "snapshot_every", "100");
+    let mut cluster = cluster.ready().with_order();
+    let load = Workload::order(&cluster, 4, Route::Fixed, 2);
     let victim = cluster.follower();
     let data = cluster.node(victim).data();
     let snapshots = || files(&data.join("snap"), ".snap");

@@ -2,7 +2,6 @@
 //!
 //! If such links are not available (see `seqd_tests::links`), the story is skipped.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seqd_tests::cluster::{Cluster, READY};
@@ -44,15 +43,12 @@ fn snapshots(cluster: &Cluster, node: usize, end: &str) -> (u64, usize) {
 fn leader() -> Cluster {
     let cluster = Cluster::on_links(1, 1).with("raft", "snapshot_every", SNAPSHOT_EVERY);
     let cluster = cluster.ready();
-    let number = AtomicU64::new(0);
-    let created = each(&cluster.addresses(), WRITERS, || {
-        let number = number.fetch_add(1, Ordering::Relaxed);
+    each(&cluster.addresses(), WRITERS, 0..SEQUENCES, |number| {
         let words = format!("{number:.<DESCRIPTION$}");
         let body = json!({"mode": "strict", "description": words});
         let path = format!("/v1/sequences/made{number}");
-        (number < SEQUENCES).then(|| ("PUT", path, body.to_string()))
+        ("PUT", path, body.to_string())
     });
-    assert_eq!(created, SEQUENCES);
     for _ in 0..VALUES {
         cluster.next(0, "made0", 1);
     }

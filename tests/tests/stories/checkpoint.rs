@@ -67,13 +67,3 @@ fn a_damaged_pointer_to_the_checkpoint_is_no_loss() {
     flip_bit(&cluster.node(node).data().join("CURRENT"), 3);
     assert_rebuilt(&mut cluster, node, "damaged `CURRENT`");
 }
-
-#[test]
-fn a_node_that_was_killed_starts_from_its_checkpoint_with_the_same_state() {
-    let mut cluster = Cluster::started(3).with_a_record();
-    let node = cluster.follower();
-    cluster.node_mut(node).kill();
-    cluster.node_mut(node).start();
-    cluster.wait_ready();
-    cluster.wait_same_state(&[0, 1, 2]);
-}

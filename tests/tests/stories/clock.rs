@@ -8,12 +8,11 @@
 use std::time::{Duration, Instant};
 
 use seqd_tests::checkers::{increasing, unique};
-use seqd_tests::clock::{ShiftedClock, names_a_time};
+use seqd_tests::clock::{Clocks, ShiftedClock, names_a_time};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::history::{Ids, Op, Timeline};
 use seqd_tests::workload::{Load, Route, Workload};
 use seqd_tests::{http, wait};
-use serde_json::json;
 
 /// The node whose clock is shifted.
 const SHIFTED: usize = 2;
@@ -28,10 +27,7 @@ fn cluster_with_a_shifted_clock() -> Option<(Cluster, ShiftedClock)> {
 fn with_a_shifted_clock(mut cluster: Cluster) -> Option<(Cluster, ShiftedClock)> {
     let folder = cluster.folder().to_path_buf();
     let clock = ShiftedClock::for_node(cluster.node_mut(SHIFTED), &folder)?;
-    cluster.start_all();
-    cluster.wait_ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    Some((cluster, clock))
+    Some((cluster.ready().with_order(), clock))
 }
 
 fn id_from(cluster: &Cluster, node: usize) -> u64 {
@@ -156,11 +152,7 @@ fn steps_of_twenty_milliseconds_while_running_are_waited_out() {
     };
     let load = Load {
         urls: vec![cluster.node(SHIFTED).url()],
-        clients: 2,
-        route: Route::Fixed,
-        count: 10,
-        pause: Duration::ZERO,
-        token: None,
+        ..cluster.load(2, Route::Fixed, 10, 0)
     };
     let workload = Workload::ids(load, Timeline::begin());
     for step in 1..=20 {
@@ -180,21 +172,6 @@ fn steps_of_twenty_milliseconds_while_running_are_waited_out() {
     increasing::ids_per_worker(&history).unwrap();
 }
 
-#[test]
-fn a_crash_and_a_quick_restart_on_a_good_clock_are_not_a_rollback() {
-    let mut cluster = Cluster::started(3);
-    let last = id_from(&cluster, SHIFTED);
-    cluster.node_mut(SHIFTED).kill();
-    cluster.node_mut(SHIFTED).start();
-    let id = wait::until("IDs again", READY, || {
-        let url = cluster.url(SHIFTED, "/v1/id");
-        let reply = http::get(&url).send().ok()?;
-        assert_ne!(reply.code(), "clock-behind", "{}", reply.body);
-        (reply.status == 200).then(|| reply.body.trim().parse::<u64>().expect("an ID"))
-    });
-    assert_above(id, last);
-}
-
 /// The longest time for which nodes whose clocks are right may refuse IDs.
 const MAY_REFUSE: Duration = Duration::from_secs(5);
 
@@ -202,19 +179,13 @@ const MAY_REFUSE: Duration = Duration::from_secs(5);
 /// clock is right again.
 fn set_the_leaders_clock(by_ms: i64) {
     let mut cluster = Cluster::planned(3).with("clock", "window", "\"6s\"");
-    let folder = cluster.folder().to_path_buf();
-    let mut clocks = Vec::new();
-    for node in 0..3 {
-        let Some(clock) = ShiftedClock::for_node(cluster.node_mut(node), &folder) else {
-            return;
-        };
-        clocks.push(clock);
-    }
-    cluster.start_all();
-    cluster.wait_ready();
+    let Some(mut clocks) = Clocks::of(&mut cluster) else {
+        return;
+    };
+    let cluster = cluster.ready();
     let wrong = cluster.leader();
     let right: Vec<usize> = (0..3).filter(|node| *node != wrong).collect();
-    clocks[wrong].shift_ms(by_ms);
+    clocks.set(wrong, by_ms);
     let begin = Instant::now();
     let refusal = wait::until("the refusal of a clock that is wrong", READY, || {
         let reply = http::get(&cluster.url(wrong, "/v1/id")).send().ok()?;
@@ -249,7 +220,7 @@ fn set_the_leaders_clock(by_ms: i64) {
     assert_eq!(member["state"], "skewed", "{member}");
     let ahead_ms = member["clock_ahead_ms"].as_f64().expect("how far");
     assert!((ahead_ms - by_ms as f64).abs() < 1_000.0, "{ahead_ms}");
-    clocks[wrong].shift_ms(0);
+    clocks.set(wrong, 0);
     let corrected = Instant::now();
     wait::until("IDs of the corrected node", READY, || {
         let reply = http::get(&cluster.url(wrong, "/v1/id")).send().ok()?;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use seqd_tests::binary;
-use seqd_tests::clock::ShiftedClock;
+use seqd_tests::clock::Clocks;
 use seqd_tests::cluster::Cluster;
 use seqd_tests::{http, wait};
 
@@ -52,27 +52,21 @@ fn reset(cluster: &Cluster, name: &str, options: &[&str]) -> (Option<i32>, Strin
 #[test]
 fn nodes_mint_in_the_present_again_after_all_clocks_were_ten_years_ahead() {
     let mut cluster = Cluster::planned(3);
-    let folder = cluster.folder().to_path_buf();
-    let mut clocks = Vec::new();
-    for node in 0..3 {
-        let Some(clock) = ShiftedClock::for_node(cluster.node_mut(node), &folder) else {
-            return;
-        };
-        clocks.push(clock);
-    }
-    cluster.start_all();
-    cluster.wait_ready();
+    let Some(mut clocks) = Clocks::of(&mut cluster) else {
+        return;
+    };
+    let mut cluster = cluster.ready();
     let mut ids = Vec::new();
     for node in 0..3 {
         ids_from(&cluster, node, &mut ids, |_| true);
     }
     let present = ids.iter().max().unwrap() >> TICK_SHIFT;
     let is_ahead = |id: u64| id >> TICK_SHIFT > present + TEN_YEARS_MS as u64 / 2;
-    clocks.iter().for_each(|clock| clock.shift_ms(TEN_YEARS_MS));
+    (0..3).for_each(|node| clocks.set(node, TEN_YEARS_MS));
     for node in 0..3 {
         ids_from(&cluster, node, &mut ids, is_ahead);
     }
-    clocks.iter().for_each(|clock| clock.shift_ms(0));
+    (0..3).for_each(|node| clocks.set(node, 0));
     // One of the nodes is stopped at the time of the reset, which takes effect at its next start.
     assert_eq!(cluster.node_mut(2).stop().code(), Some(0));
     for node in 0..2 {

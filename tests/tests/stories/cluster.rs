@@ -1,7 +1,6 @@
-//! Founding a cluster, serving from any node, stopping and starting again.
+//! Founding a cluster, and serving while a follower is down.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::{http, wait};
@@ -75,30 +74,8 @@ fn founding_waits_for_the_last_listed_node_and_names_it() {
 }
 
 #[test]
-fn any_node_takes_any_request() {
-    let cluster = Cluster::started(3);
-    let follower = cluster.follower();
-    cluster.create_sequence(follower, "order", &json!({"mode": "strict"}));
-    for (value, node) in (1..=9).zip((0..3).cycle()) {
-        assert_eq!(
-            cluster.next(node, "order", 1),
-            (value, value),
-            "through node {node}"
-        );
-    }
-    for node in 0..3 {
-        let order = cluster.get(node, "/v1/sequences/order").ok().json();
-        assert_eq!(
-            (&order["next"], &order["allocated"]),
-            (&json!("10"), &json!("9"))
-        );
-    }
-}
-
-#[test]
 fn a_killed_follower_delays_no_request_and_catches_up() {
-    let mut cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let mut cluster = Cluster::started(3).with_order();
     let follower = cluster.follower();
     cluster.node_mut(follower).kill();
     let other = (0..3).find(|&i| i != follower).unwrap();
@@ -109,30 +86,4 @@ fn a_killed_follower_delays_no_request_and_catches_up() {
     cluster.wait_ready();
     assert_eq!(cluster.next(follower, "order", 1), (51, 51));
     cluster.wait_same_state(&[0, 1, 2]);
-}
-
-#[test]
-fn a_clean_stop_ends_with_code_0_and_loses_nothing() {
-    let mut cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    assert_eq!(cluster.next(0, "order", 5), (1, 5));
-    for i in 0..3 {
-        let status = cluster.node_mut(i).stop();
-        assert_eq!(status.code(), Some(0), "{}", cluster.node(i).tail());
-    }
-    cluster.start_all();
-    cluster.wait_ready();
-    assert_eq!(cluster.next(1, "order", 1), (6, 6));
-    cluster.wait_same_state(&[0, 1, 2]);
-}
-
-#[test]
-fn a_cluster_of_one_serves_alone() {
-    let mut cluster = Cluster::started(1);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    assert_eq!(cluster.next(0, "order", 2), (1, 2));
-    cluster.node_mut(0).kill();
-    cluster.node_mut(0).start();
-    cluster.wait_ready_of(&[0], Duration::from_secs(20));
-    assert_eq!(cluster.next(0, "order", 1), (3, 3));
 }

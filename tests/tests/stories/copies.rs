@@ -7,12 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 use seqd_tests::checkers::linearizable;
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::damage::{copy_folder, flip_bit, row};
-use seqd_tests::history::Timeline;
 use seqd_tests::node::Node;
 use seqd_tests::seed::Random;
 use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
-use serde_json::json;
 
 /// The longest time until a peer has received and stored what was acknowledged: a heartbeat, a
 /// second, and a margin.
@@ -22,8 +20,7 @@ const HEARD_AND_STORED: Duration = Duration::from_secs(2);
 const ROUNDS: u32 = 5;
 
 fn worked(count: usize) -> Cluster {
-    let cluster = Cluster::started(count);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let cluster = Cluster::started(count).with_order();
     cluster.next(0, "order", 5);
     cluster
 }
@@ -166,9 +163,7 @@ fn of_two_processes_with_copies_of_one_folder_at_most_one_serves() {
 fn nodes_killed_at_any_moment_and_started_all_at_once_are_never_taken_for_copies() {
     let mut random = Random::of_this_run("nodes_killed_at_any_moment_are_welcome");
     let mut cluster = worked(3).with("raft", "snapshot_every", "500");
-    let timeline = Timeline::begin();
-    let load = cluster.load(4, Route::Roaming, 1, 0);
-    let values = Workload::next(load, timeline, "order");
+    let values = Workload::order(&cluster, 4, Route::Roaming, 0);
     for round in 0..ROUNDS {
         values.wait_for(20, READY);
         let moment = Duration::from_micros(random.below(400_000));

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::damage::{files, flip_bit, row};
-use seqd_tests::history::Timeline;
 use seqd_tests::node::Node;
 use seqd_tests::wait;
 use seqd_tests::workload::{Route, Workload};
-use serde_json::json;
 
 /// The number of entries that a log keeps before a snapshot.
 const KEPT_BEHIND: u64 = 10_000;
@@ -46,10 +44,9 @@ fn flip_in_the_middle(path: &PathBuf) {
 fn filled(count: usize, entries: u64) -> Cluster {
     let cluster = Cluster::planned(count)
         .with("raft", "snapshot_every", "200")
-        .ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let load = cluster.load(4, Route::Fixed, 1, 0);
-    let load = Workload::next(load, Timeline::begin(), "order");
+        .ready()
+        .with_order();
+    let load = Workload::order(&cluster, 4, Route::Fixed, 0);
     wait::until("snapshots and enough entries", FILLED, || {
         let has_two = (0..count).all(|i| snapshots(cluster.node(i)).len() == 2);
         let applied = cluster.node(0).cluster_view()?["applied"].as_u64()?;
@@ -78,8 +75,7 @@ fn a_flipped_bit_in_the_newest_snapshot_is_set_aside_and_another_is_taken() {
     assert_eq!(set_aside(&cluster, node), 1.0);
     cluster.wait_same_state(&[0, 1, 2]);
     // Later snapshots are taken as usual, and there are two good ones again.
-    let load = cluster.load(4, Route::Fixed, 1, 0);
-    let load = Workload::next(load, Timeline::begin(), "order");
+    let load = Workload::order(&cluster, 4, Route::Fixed, 0);
     wait::until("two snapshots again", READY, || {
         (snapshots(cluster.node(node)).len() == 2).then_some(())
     });

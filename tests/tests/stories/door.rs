@@ -2,7 +2,6 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, SocketAddrV4, TcpStream};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
@@ -16,21 +15,13 @@ use seqd_tests::callers::{Caller, guarded};
 /// The time limit of a response, which takes milliseconds on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A single node whose process has the smallest limit of open files with which a node starts: 224
+/// A planned node whose process has the smallest limit of open files with which a node starts: 224
 /// clients.
 fn with_few_files() -> Cluster {
     let mut cluster = Cluster::planned(1);
     let launcher = ["sh", "-c", "ulimit -n 512; exec \"$@\"", "sh"];
     cluster.node_mut(0).set_launcher(&launcher);
-    cluster.ready()
-}
-
-/// Like `with_few_files`, for callers that need a token.
-fn with_few_files_and_tokens() -> (Cluster, PathBuf) {
-    let mut cluster = Cluster::planned(1);
-    let launcher = ["sh", "-c", "ulimit -n 512; exec \"$@\"", "sh"];
-    cluster.node_mut(0).set_launcher(&launcher);
-    guarded(cluster)
+    cluster
 }
 
 fn connect(cluster: &Cluster) -> TcpStream {
@@ -56,8 +47,7 @@ fn answer(cluster: &Cluster, request: &[u8], enough: &str) -> String {
 
 #[test]
 fn more_idle_connections_than_open_files_exclude_no_client() {
-    let mut cluster = with_few_files();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let mut cluster = with_few_files().ready().with_order();
     // Half of them have begun a head.
     let idle: Vec<TcpStream> = (0..600)
         .map(|number| {
@@ -122,7 +112,7 @@ fn floods(headers: &str) -> [String; 2] {
 #[test]
 fn bodies_that_never_come_and_waits_of_one_address_keep_no_other_out() {
     for flood in floods("") {
-        let mut cluster = with_few_files();
+        let mut cluster = with_few_files().ready();
         let held: Vec<TcpStream> = (0..400).map(|_| send_from(&cluster, 2, &flood)).collect();
         for number in 0..20 {
             for path in ["/v1/id", "/v1/locks"] {
@@ -145,7 +135,7 @@ fn bodies_that_never_come_and_waits_of_one_address_keep_no_other_out() {
 
 #[test]
 fn the_connections_of_one_token_keep_neither_another_nor_the_operator_out() {
-    let (cluster, _file) = with_few_files_and_tokens();
+    let (cluster, _file) = guarded(with_few_files());
     let hostile = Caller::with(&cluster, &json!({"scopes": ["allocate:x."]})).0;
     let honest = Caller::with(&cluster, &json!({"scopes": ["allocate"]})).0;
     for flood in floods(&shown(&hostile)) {

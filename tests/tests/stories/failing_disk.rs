@@ -6,11 +6,10 @@
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
-use seqd_tests::checkers::{linearizable, lost};
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::damage::{files, row};
 use seqd_tests::faults::{Strace, why_no_trace};
-use seqd_tests::history::{Timeline, Values};
+use seqd_tests::history::Values;
 use seqd_tests::loop_disk::{FileSystem, ROOMY, cannot_mount};
 use seqd_tests::node::Node;
 use seqd_tests::workload::{Route, Workload};
@@ -28,27 +27,7 @@ fn cannot_trace(story: &str) -> bool {
 }
 
 fn strict_load(cluster: &Cluster) -> Workload<Values> {
-    Workload::next(
-        cluster.load(4, Route::Roaming, 1, 1),
-        Timeline::begin(),
-        "order",
-    )
-}
-
-fn started_with_order(planned: Cluster) -> Cluster {
-    let cluster = planned.ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    cluster
-}
-
-/// Ends the load and checks that no acknowledged value is lost.
-fn assert_nothing_lost(cluster: &Cluster, load: Workload<Values>, asked: usize) {
-    let history = load.finish();
-    linearizable::strict(&history).unwrap();
-    let (next, _) = cluster.next(asked, "order", 1);
-    lost::strict(&history, 1, next).unwrap();
-    let all: Vec<usize> = (0..cluster.size()).collect();
-    cluster.wait_same_state(&all);
+    Workload::order(cluster, 4, Route::Roaming, 1)
 }
 
 /// The file to which a node's log is written.
@@ -62,7 +41,7 @@ fn one_failed_sync_stops_the_leader_and_the_others_continue() {
     if cannot_trace("a failing sync") {
         return;
     }
-    let mut cluster = started_with_order(Cluster::planned(3));
+    let mut cluster = Cluster::started(3).with_order();
     let load = strict_load(&cluster);
     load.wait_for(50, READY);
     let leader = cluster.leader();
@@ -82,7 +61,7 @@ fn one_failed_sync_stops_the_leader_and_the_others_continue() {
     cluster.node_mut(leader).start();
     cluster.wait_ready();
     load.wait_for(20, READY);
-    assert_nothing_lost(&cluster, load, leader);
+    load.assert_nothing_lost(&cluster, leader);
 }
 
 /// Makes one sync of the checkpoint fail. The node must exit as the entry of the damage reference
@@ -91,7 +70,7 @@ fn fail_checkpoint(error: &str, damage: &str) {
     if cannot_trace(damage) {
         return;
     }
-    let mut cluster = started_with_order(Cluster::planned(1));
+    let mut cluster = Cluster::started(1).with_order();
     cluster.next(0, "order", 1);
     let sled = files(&cluster.node(0).data(), "")
         .into_iter()
@@ -145,7 +124,7 @@ fn leave_no_descriptor(node: &Node) {
 #[test]
 fn a_checkpoint_for_which_no_file_can_be_opened_is_not_a_failed_sync() {
     let planned = Cluster::planned(1).with("raft", "snapshot_every", "100");
-    let mut cluster = started_with_order(planned);
+    let mut cluster = planned.ready().with_order();
     let load = strict_load(&cluster);
     load.wait_for(20, READY);
     leave_no_descriptor(cluster.node(0));
@@ -158,7 +137,7 @@ fn a_checkpoint_for_which_no_file_can_be_opened_is_not_a_failed_sync() {
     cluster.node_mut(0).start();
     cluster.wait_ready();
     load.wait_for(20, READY);
-    assert_nothing_lost(&cluster, load, 0);
+    load.assert_nothing_lost(&cluster, 0);
 }
 
 /// The number of bytes that are left free on a full disk: below the floor and the requirement of a
@@ -171,7 +150,7 @@ fn full_disks(choose: impl FnOnce(&Cluster) -> Vec<usize>) {
         return;
     }
     let planned = Cluster::planned(3).on_disks(FileSystem::Ext4, SMALL);
-    let mut cluster = started_with_order(planned);
+    let mut cluster = planned.ready().with_order();
     // Not the sequence of the load, whose history must contain every value.
     cluster.create_sequence(0, "other", &json!({"mode": "strict"}));
     let load = strict_load(&cluster);
@@ -218,7 +197,7 @@ fn full_disks(choose: impl FnOnce(&Cluster) -> Vec<usize>) {
     drop(ballast);
     cluster.wait_ready();
     load.wait_for(20, READY);
-    assert_nothing_lost(&cluster, load, full[0]);
+    load.assert_nothing_lost(&cluster, full[0]);
 }
 
 #[test]
@@ -243,7 +222,7 @@ fn a_leader_whose_disk_hangs_steps_down_and_reports_why() {
         return;
     }
     let planned = Cluster::planned(3).on_disks(FileSystem::Ext4, ROOMY);
-    let mut cluster = started_with_order(planned);
+    let mut cluster = planned.ready().with_order();
     let load = strict_load(&cluster);
     load.wait_for(50, READY);
     let hung = cluster.leader();
@@ -274,5 +253,5 @@ fn a_leader_whose_disk_hangs_steps_down_and_reports_why() {
     row("hung disk").assert_repaired(&cluster.node(hung).stderr()[before..]);
     cluster.wait_ready();
     load.wait_for(20, READY);
-    assert_nothing_lost(&cluster, load, hung);
+    load.assert_nothing_lost(&cluster, hung);
 }

@@ -5,7 +5,6 @@ use seqd_tests::damage::{copy_folder, flip_bit, row};
 use seqd_tests::loop_disk::{FileSystem, ROOMY, cannot_mount};
 use seqd_tests::node::Node;
 use seqd_tests::{skips, wait};
-use serde_json::json;
 
 fn wipe(node: &Node) {
     std::fs::remove_dir_all(node.data()).expect("the folder of a stopped node goes");
@@ -13,8 +12,7 @@ fn wipe(node: &Node) {
 
 #[test]
 fn an_emptied_folder_is_refused_and_the_way_out_is_printed() {
-    let mut cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let mut cluster = Cluster::started(3).with_order();
     let victim = cluster.follower();
     cluster.node_mut(victim).kill();
     wipe(cluster.node(victim));
@@ -25,9 +23,8 @@ fn an_emptied_folder_is_refused_and_the_way_out_is_printed() {
 
 #[test]
 fn two_emptied_folders_found_no_second_cluster() {
-    let mut cluster = Cluster::started(3);
+    let mut cluster = Cluster::started(3).with_order();
     let identity = cluster.get(2, "/v1/cluster").json()["cluster_id"].clone();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
     assert_eq!(cluster.next(0, "order", 7), (1, 7));
     (0..3).for_each(|i| cluster.node_mut(i).kill());
     wipe(cluster.node(0));
@@ -180,17 +177,4 @@ fn a_damaged_mark_of_the_clock_is_reported_and_nothing_more() {
     flip_bit(&cluster.node(0).data().join("last-tick"), 7);
     cluster.start_repaired(0, "damaged `last-tick`");
     cluster.get(0, "/v1/id").ok();
-}
-
-#[test]
-fn a_node_that_is_not_a_member_waits_and_prints_the_command() {
-    let mut cluster = Cluster::started(3);
-    let stranger = cluster.add_stranger("n4");
-    cluster.node_mut(stranger).start();
-    wait::until("the command that adds it", READY, || {
-        let stderr = cluster.node(stranger).stderr();
-        stderr.contains("member add n4").then_some(())
-    });
-    assert!(cluster.node_mut(stranger).is_running());
-    assert!(!cluster.node(stranger).is_ready());
 }

@@ -6,11 +6,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 use seqd_tests::binary::{seqd, workspace};
 use seqd_tests::cluster::{Cluster, READY};
-use seqd_tests::generators::{self, create_layout, runtime, unique};
-use seqd_tests::{http, python, skips, wait};
+use seqd_tests::faults::Paused;
+use seqd_tests::generators::{self, create_layout, of_nodes, runtime, unique};
+use seqd_tests::{python, skips, wait};
 use serde_json::Value;
 
 #[path = "../../../crates/client/examples/batch.rs"]
@@ -28,7 +29,7 @@ fn the_examples_in_rust_make_unique_ids() {
     let mut all = batch::run(&endpoints, 50_000).unwrap();
     assert_eq!(all.len(), 50_000);
     all.extend(runtime.block_on(service::run(&endpoints, 500)).unwrap());
-    all.extend(of_nodes(&cluster, "default", 20));
+    all.extend(of_nodes(&cluster, "default", 20, 1000));
     runtime.block_on(async {
         let client = generators::client(&cluster.addresses());
         create_layout(&client, "pods", 2, 10).await;
@@ -47,22 +48,6 @@ fn the_examples_in_rust_make_unique_ids() {
         live(&cluster, "orders-1") + live(&cluster, "nightly-import"),
         0
     );
-}
-
-/// This many thousand IDs, from all nodes in turn.
-fn of_nodes(cluster: &Cluster, layout: &str, thousands: usize) -> Vec<u64> {
-    let mut all = Vec::new();
-    for number in 0..thousands {
-        let path = format!("/v1/ids?count=1000&layout={layout}");
-        let reply = http::get(&cluster.url(number % 3, &path))
-            .accept_json()
-            .reply()
-            .ok()
-            .json();
-        let ids = reply["ids"].as_array().expect("IDs").iter();
-        all.extend(ids.map(|id| id.as_str().expect("text").parse::<u64>().expect("a number")));
-    }
-    all
 }
 
 /// The number of live leases of an owner.
@@ -112,12 +97,12 @@ fn the_example_in_python_shares_a_layout_with_nodes_over_a_killed_leader() {
         (live(&cluster, "one") + live(&cluster, "two") == 2).then_some(())
     });
     let leader = cluster.leader();
-    let mut all = of_nodes(&cluster, "default", 30);
+    let mut all = of_nodes(&cluster, "default", 30, 1000);
     cluster.node_mut(leader).kill();
     let readers = children.map(|child| std::thread::spawn(move || printed(child)));
     cluster.node_mut(leader).start();
     cluster.wait_ready();
-    all.extend(of_nodes(&cluster, "default", 30));
+    all.extend(of_nodes(&cluster, "default", 30, 1000));
     for reader in readers {
         let ids = reader.join().unwrap();
         assert_eq!(ids.len(), 60_000);
@@ -145,8 +130,7 @@ fn the_example_in_python_that_is_stopped_past_its_window_shares_no_id_with_the_n
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
     let mut next = || lines.next()?.ok()?.parse::<u64>().ok();
     let mut all: Vec<u64> = (0..2000).map(|_| next().expect("an ID")).collect();
-    let process = Pid::from_child(&child);
-    kill_process(process, Signal::STOP).unwrap();
+    let pause = Paused::process(Pid::from_child(&child));
     // Two other generators lease both workers. One of these is the stopped program's own, which is
     // available after its window has ended.
     let mut pods = Vec::new();
@@ -162,7 +146,7 @@ fn the_example_in_python_that_is_stopped_past_its_window_shares_no_id_with_the_n
         all.extend(ids.iter().map(|id| id.get()));
         pods.push(pod);
     }
-    kill_process(process, Signal::CONT).unwrap();
+    drop(pause);
     // The program refuses, releases only its own lease, and ends: `id` has a timeout of 5 s.
     let rest: Vec<u64> = std::iter::from_fn(next).collect();
     let status = child.wait().unwrap();
@@ -238,16 +222,17 @@ fn with_worker(cluster: &Cluster, owner: &str, program: &str) -> Command {
 /// Lets `date` show a time that is wrong by this many seconds.
 fn set_clock(cluster: &Cluster, command: &mut Command, offset: i64) {
     let folder = cluster.folder().join(format!("clock{offset}"));
-    std::fs::create_dir_all(&folder).unwrap();
-    let real = Command::new("sh").args(["-c", "command -v date"]).output();
-    let real = String::from_utf8(real.unwrap().stdout).unwrap();
-    let script = format!(
-        "#!/bin/sh\nexec {} -d '{offset} seconds' \"$@\"\n",
-        real.trim()
-    );
-    std::fs::write(folder.join("date"), script).unwrap();
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(folder.join("date"), mode).unwrap();
+    // A running program may have the script already, and it cannot be written while it is executed.
+    if !folder.exists() {
+        std::fs::create_dir_all(&folder).unwrap();
+        let real = Command::new("sh").args(["-c", "command -v date"]).output();
+        let real = String::from_utf8(real.unwrap().stdout).unwrap();
+        let real = real.trim();
+        let script = format!("#!/bin/sh\nexec {real} -d '{offset} seconds' \"$@\"\n");
+        std::fs::write(folder.join("date"), script).unwrap();
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(folder.join("date"), mode).unwrap();
+    }
     let path = command.get_envs().find(|(name, _)| *name == "PATH");
     let path = path.and_then(|(_, path)| path).unwrap().to_owned();
     command.env("PATH", format!("{}:{}", folder.display(), path.display()));

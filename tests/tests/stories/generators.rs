@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use seqd_client::idgen::{WallClock, WallMs};
-use seqd_client::{Client, GenerateError, GeneratorOptions, IdGenerator, SystemClock};
+use seqd_client::{Client, GenerateError, GeneratorOptions, IdGenerator, SystemClock, layout_of};
 use seqd_tests::clock::names_a_time;
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::generators::{self, Fleet, Held, Plan, create_layout, runtime, unique};
@@ -169,7 +169,8 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
         .map(|(other, _)| other.status().worker)
         .collect();
     assert!(taken.contains(&worker), "{taken:?}");
-    let layout = generators_layout(&runtime, &clients[0], "tiny");
+    let layout = runtime.block_on(clients[0].layout("tiny", &Default::default()));
+    let layout = layout_of(&layout.unwrap()).unwrap();
     for id in &ids {
         let tick = layout.unpack(*id).unwrap().tick;
         assert!(layout.wall_at(tick) < fence, "{id} is past the fence");
@@ -177,30 +178,6 @@ fn a_holder_that_is_stopped_in_a_batch_past_its_window_mints_nothing_past_its_fe
     let mut all: Vec<u64> = ids.iter().map(|id| id.get()).collect();
     all.extend(others.iter().flat_map(|(_, ids)| ids).map(|id| id.get()));
     unique(all).unwrap();
-}
-
-/// The layout, as the cluster reports it.
-fn generators_layout(
-    runtime: &tokio::runtime::Runtime,
-    client: &Client,
-    name: &str,
-) -> seqd_client::idgen::Layout {
-    use seqd_client::idgen::{FieldOrder, FirstSequence, Layout, LayoutSpec};
-    let layout = runtime
-        .block_on(client.layout(name, &Default::default()))
-        .unwrap();
-    Layout::new(LayoutSpec {
-        name: layout.name,
-        epoch_ms: layout.epoch_ms,
-        tick_ms: layout.tick_ms,
-        time_bits: layout.time_bits,
-        datacenter_bits: layout.datacenter_bits,
-        worker_bits: layout.worker_bits,
-        sequence_bits: layout.sequence_bits,
-        order: FieldOrder::TickWorkerSequence,
-        first_sequence: FirstSequence::Spread,
-    })
-    .unwrap()
 }
 
 /// `count` holders one after another, `at_once` at a time, next to six that stay. Some end without

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use seqd_tests::binary::run;
 use seqd_tests::cluster::Cluster;
+use seqd_tests::wait::SetsAtEnd;
 use serde_json::json;
 
 /// The table of Leaf, as mysqldump writes it.
@@ -146,6 +147,7 @@ fn a_sequence_in_use_is_not_refused() {
     assert_eq!(cluster.next(0, "order", 500), (1, 500));
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let end = SetsAtEnd(&is_done);
         for node in 0..3 {
             let is_done = &is_done;
             scope.spawn(move || {
@@ -159,7 +161,7 @@ fn a_sequence_in_use_is_not_refused() {
         let results: Vec<_> = (0..20)
             .map(|_| importer.import("counters", "name,value\norder,100\n", &["--yes"]))
             .collect();
-        is_done.store(true, Ordering::Relaxed);
+        drop(end);
         for output in results {
             assert_eq!(output.status.code(), Some(0), "{output:?}");
         }

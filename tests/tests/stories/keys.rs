@@ -2,10 +2,9 @@
 //! result, whichever nodes they use and whichever of them die.
 
 use std::thread;
-use std::time::Duration;
 
 use seqd_tests::cluster::{Cluster, READY, integer};
-use seqd_tests::http::{Failure, Reply, post};
+use seqd_tests::http::{Reply, post};
 use seqd_tests::wait;
 use serde_json::{Value, json};
 
@@ -15,12 +14,6 @@ fn begin_path(key: &str) -> String {
 
 fn send(cluster: &Cluster, node: usize, path: &str, body: &Value) -> Reply {
     post(&cluster.url(node, path)).json(body).reply()
-}
-
-/// Sends a request with a key to one node.
-fn keyed(cluster: &Cluster, node: usize, path: &str, key: &str) -> Result<Reply, Failure> {
-    let request = post(&cluster.url(node, path)).header("idempotency-key", key);
-    request.send()
 }
 
 #[test]
@@ -102,44 +95,6 @@ fn a_claimer_that_dies_is_followed_with_the_next_attempt() {
         (&json!("a/b c"), &json!("done"))
     );
     assert_eq!(read["result"], "paid");
-}
-
-#[test]
-fn requests_with_keys_are_served_once_while_leaders_are_killed() {
-    let mut cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let path = "/v1/sequences/order/next";
-    let mut values = Vec::new();
-    for round in 0..12 {
-        let key = format!("round-{round}");
-        // The response is lost, because the caller is gone when it arrives.
-        let asked = post(&cluster.url(round % 3, path)).header("idempotency-key", &key);
-        drop(asked.patience(Duration::from_millis(3)).send());
-        let killed = (round % 4 == 3).then(|| cluster.leader());
-        if let Some(leader) = killed {
-            cluster.node_mut(leader).kill();
-        }
-        let mut at = round;
-        let first = wait::until("an answer", READY, || {
-            at += 1;
-            let reply = keyed(&cluster, at % 3, path, &key).ok()?;
-            (reply.status == 200).then_some(reply.body)
-        });
-        let again = wait::until("the same answer", READY, || {
-            at += 1;
-            let reply = keyed(&cluster, at % 3, path, &key).ok()?;
-            (reply.status == 200).then_some(reply.body)
-        });
-        assert_eq!(first, again, "{key}");
-        let answer: Value = serde_json::from_str(&first).unwrap();
-        values.push(integer(&answer["first"]));
-        if let Some(leader) = killed {
-            cluster.node_mut(leader).start();
-            cluster.wait_ready();
-        }
-    }
-    let distinct: std::collections::BTreeSet<_> = values.iter().collect();
-    assert_eq!(distinct.len(), values.len(), "{values:?}");
 }
 
 #[test]

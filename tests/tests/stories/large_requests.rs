@@ -30,8 +30,7 @@ fn creations(cluster: &Cluster, through: usize, round: usize) -> Vec<Reply> {
 
 #[test]
 fn creations_with_large_descriptions_are_refused_and_end_no_node() {
-    let mut cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let mut cluster = Cluster::started(3).with_order();
     let leader = cluster.leader();
     for (round, through) in [leader, cluster.follower()].into_iter().enumerate() {
         for answer in creations(&cluster, through, round) {

@@ -18,8 +18,7 @@ fn role_of(cluster: &Cluster, at: usize, index: usize) -> Option<String> {
 
 #[test]
 fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
-    let mut cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let mut cluster = Cluster::started(3).with_order();
     let timeline = Timeline::begin();
     let load = |clients, route| cluster.load(clients, route, 1, 5);
     let ids = Workload::ids(load(3, Route::Fixed), timeline);
@@ -28,14 +27,7 @@ fn a_fourth_node_joins_and_the_leader_leaves_without_a_pause() {
     let from = timeline.at();
 
     let fourth = cluster.add_stranger("n4");
-    cluster.node_mut(fourth).start();
-    wait::until("n4 to wait for its being added", READY, || {
-        cluster
-            .node(fourth)
-            .stderr()
-            .contains("member add n4")
-            .then_some(())
-    });
+    cluster.start_stranger(fourth);
     let leader = cluster.leader();
     let other = (leader + 1) % 3;
     cluster.add_member(fourth, other);
@@ -107,8 +99,8 @@ fn a_removal_that_would_lose_the_quorum_is_refused() {
 fn a_change_of_voters_that_can_never_be_finished_is_left_by_recovering_one_node() {
     let mut cluster = Cluster::planned(3)
         .with("clock", "window", "\"3s\"")
-        .ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+        .ready()
+        .with_order();
     assert_eq!(cluster.next(0, "order", 5), (1, 5));
     let fourth = cluster.add_stranger("n4");
     cluster.node_mut(fourth).start();

@@ -1,18 +1,13 @@
 //! The peer ports of all nodes, full of idle connections.
 
-use seqd_tests::checkers::{linearizable, lost};
 use seqd_tests::cluster::{Cluster, READY};
-use seqd_tests::history::Timeline;
 use seqd_tests::link_faults::flood;
 use seqd_tests::workload::{Route, Workload};
-use serde_json::json;
 
 #[test]
 fn a_leader_is_replaced_while_strangers_fill_every_port() {
-    let mut cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let load = cluster.load(4, Route::Roaming, 1, 1);
-    let load = Workload::next(load, Timeline::begin(), "order");
+    let mut cluster = Cluster::started(3).with_order();
+    let load = Workload::order(&cluster, 4, Route::Roaming, 1);
     load.wait_for(50, READY);
     let leader = cluster.leader();
     let ports: Vec<String> = (0..3)
@@ -27,9 +22,5 @@ fn a_leader_is_replaced_while_strangers_fill_every_port() {
     for flood in floods {
         flood.heal().expect("all connections are opened");
     }
-    let history = load.finish();
-    linearizable::strict(&history).unwrap();
-    let (next, _) = cluster.next(leader, "order", 1);
-    lost::strict(&history, 1, next).unwrap();
-    cluster.wait_same_state(&[0, 1, 2]);
+    load.assert_nothing_lost(&cluster, leader);
 }

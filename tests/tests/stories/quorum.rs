@@ -42,8 +42,8 @@ fn a_leader_without_a_quorum_reports_no_leader_everywhere() {
 
 #[test]
 fn the_survivor_mints_until_its_window_ends_and_then_reports_no_quorum_at_once() {
-    let mut cluster = Cluster::planned(3).with("clock", "window", WINDOW).ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let cluster = Cluster::planned(3).with("clock", "window", WINDOW);
+    let mut cluster = cluster.ready().with_order();
     cluster.create_sequence(0, "ticket", &json!({"mode": "segment"}));
     assert_eq!(cluster.next(0, "order", 1), (1, 1));
     let survivor = cluster.follower();
@@ -108,8 +108,7 @@ fn the_survivor_mints_until_its_window_ends_and_then_reports_no_quorum_at_once()
 
 #[test]
 fn readiness_for_ids_alone_outlives_the_quorum() {
-    let mut cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let mut cluster = Cluster::started(3).with_order();
     let survivor = cluster.follower();
     let victims: Vec<usize> = (0..3).filter(|&i| i != survivor).collect();
     victims.iter().for_each(|&i| cluster.node_mut(i).kill());

@@ -67,12 +67,8 @@ fn a_member_moves_to_other_addresses_and_a_leader_is_demoted_and_promoted_again(
     let peer = format!("{:?}", cluster.node(n4).peer_address());
     let node = cluster.node_mut(n4);
     node.set("peer", "advertise", &peer);
-    node.start();
+    cluster.start_stranger(n4);
     let peer = cluster.node(n4).peer_address();
-    wait::until("n4 to wait for its being added", READY, || {
-        let text = cluster.node(n4).stderr();
-        text.contains("member add n4").then_some(())
-    });
     done(&cluster, &["member", "add", "n4", &peer, "--wait"]);
     let url = "http://balancer.example:7400";
     let text = done(
@@ -157,11 +153,7 @@ fn a_dead_node_is_replaced_though_the_command_is_killed_twice() {
     });
     let replace = ["member", "replace", "n1", "n4", &peer, "--yes"];
     refused(&cluster, &replace, 6, "does not respond");
-    cluster.node_mut(n4).start();
-    wait::until("n4 to wait for its being added", READY, || {
-        let text = cluster.node(n4).stderr();
-        text.contains("member add n4").then_some(())
-    });
+    cluster.start_stranger(n4);
     let effect = "replaces n1 by n4";
     refused(&cluster, &replace[..5], 2, effect);
     run_and_kill(&cluster, &replace, "n4 is added as a learner");
@@ -201,12 +193,8 @@ fn a_dead_node_is_replaced_though_the_command_is_killed_twice() {
     let leader = cluster.leader();
     let name = cluster.node(leader).name().to_owned();
     let n5 = cluster.add_stranger("n5");
-    cluster.node_mut(n5).start();
+    cluster.start_stranger(n5);
     let peer = cluster.node(n5).peer_address();
-    wait::until("n5 to wait for its being added", READY, || {
-        let text = cluster.node(n5).stderr();
-        text.contains("member add n5").then_some(())
-    });
     let endpoint = cluster.address(leader);
     let words = [
         "-e", &endpoint, "member", "replace", &name, "n5", &peer, "--yes",
@@ -226,11 +214,7 @@ fn a_node_that_founded_alone_and_lost_its_folder_founds_no_second_cluster() {
         .with_order();
     for name in ["n2", "n3"] {
         let node = cluster.add_stranger(name);
-        cluster.node_mut(node).start();
-        wait::until("the node to wait for its being added", READY, || {
-            let text = cluster.node(node).stderr();
-            text.contains("member add").then_some(())
-        });
+        cluster.start_stranger(node);
         let peer = cluster.node(node).peer_address();
         done(&cluster, &["member", "add", name, &peer, "--wait"]);
         done(&cluster, &["member", "promote", name, "--wait"]);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use seqd_tests::cluster::Cluster;
+use seqd_tests::wait::SetsAtEnd;
 use seqd_tests::{http, wait};
 use serde_json::Value;
 
@@ -34,6 +35,7 @@ fn a_node_at_its_limit_holds_further_workers_and_no_id_of_theirs_repeats() {
         let url = cluster.url(0, "/v1/ids?layout=js53&count=1000");
         enough.store(false, Ordering::Relaxed);
         let all = std::thread::scope(|scope| {
+            let end = SetsAtEnd(&enough);
             let clients: Vec<_> = (0..6)
                 .map(|_| scope.spawn(|| batches(&url, &enough)))
                 .collect();
@@ -50,7 +52,7 @@ fn a_node_at_its_limit_holds_further_workers_and_no_id_of_theirs_repeats() {
                 answered.insert(answer["worker"].as_u64()?);
                 (answered.len() > 1).then_some(())
             });
-            enough.store(true, Ordering::Relaxed);
+            drop(end);
             let joined = clients.into_iter().map(|client| client.join());
             joined
                 .flat_map(|ids| ids.expect("a client"))

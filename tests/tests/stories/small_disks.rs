@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use seqd_tests::asker::Asker;
 use seqd_tests::cluster::{Cluster, READY};
 use seqd_tests::loop_disk::{FileSystem, cannot_mount};
+use seqd_tests::runtime::block_on;
 use seqd_tests::{node_peaks, skips, wait};
 use serde_json::json;
-use tokio::task::LocalSet;
 
 const DISK: u64 = 192 << 20;
 
@@ -84,17 +84,13 @@ async fn write_results(addresses: &[String], name: &str, written: &Cell<u64>) ->
 }
 
 fn fill(cluster: &Cluster) -> (u64, Vec<String>) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
     let (addresses, written) = (cluster.addresses(), Cell::new(0));
     let (addresses, written) = (&addresses, &written);
     let clients = (0..CLIENTS).map(|client| async move {
         let name = format!("full.{client}");
         write_results(addresses, &name, written).await
     });
-    let unexpected = LocalSet::new().block_on(&runtime, futures_util::future::join_all(clients));
+    let unexpected = block_on(futures_util::future::join_all(clients));
     (written.get(), unexpected.concat())
 }
 
@@ -103,8 +99,8 @@ fn results_of_keys_that_expire_do_not_fill_small_disks() {
     if skips::ends("small disks", cannot_mount(FileSystem::Ext4)) {
         return;
     }
-    let mut cluster = Cluster::planned(3).on_disks(FileSystem::Ext4, DISK).ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let cluster = Cluster::planned(3).on_disks(FileSystem::Ext4, DISK);
+    let mut cluster = cluster.ready().with_order();
     let ((written, unexpected), peaks) = node_peaks::during(&cluster, || fill(&cluster));
     for peak in &peaks {
         eprintln!("{peak}");

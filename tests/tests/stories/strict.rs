@@ -1,12 +1,12 @@
 //! A strict sequence is linearizable through elections, and loses no acknowledgement when all nodes
 //! crash.
 
-use seqd_tests::checkers::{linearizable, lost};
+use seqd_tests::checkers::linearizable;
 use seqd_tests::cluster::{Cluster, READY};
-use seqd_tests::faults::Paused;
-use seqd_tests::history::{Timeline, reasons, tally};
-use seqd_tests::runs::{ValueRun, values_while_leaders_are_killed};
-use seqd_tests::wait;
+use seqd_tests::history::{reasons, tally};
+use seqd_tests::runs::{
+    ValueRun, values_while_leaders_are_killed, values_while_leaders_are_paused,
+};
 use seqd_tests::workload::{Route, Workload};
 use serde_json::json;
 
@@ -19,11 +19,7 @@ fn values_stay_in_real_time_order_while_leaders_are_killed_and_survive_the_death
 fn without_a_fault_there_is_no_gap() {
     let cluster = Cluster::planned(3).patient().ready();
     cluster.create_sequence(0, "order", &json!({"mode": "strict", "start": "100"}));
-    let workload = Workload::next(
-        cluster.load(8, Route::Roaming, 1, 0),
-        Timeline::begin(),
-        "order",
-    );
+    let workload = Workload::order(&cluster, 8, Route::Roaming, 0);
     workload.wait_for(500, READY);
     let history = workload.finish();
     let count = linearizable::strict(&history).unwrap();
@@ -39,28 +35,5 @@ fn without_a_fault_there_is_no_gap() {
 
 #[test]
 fn a_leader_that_was_paused_returns_no_stale_value() {
-    let cluster = Cluster::started(3);
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
-    let workload = Workload::next(
-        cluster.load(8, Route::Roaming, 1, 0),
-        Timeline::begin(),
-        "order",
-    );
-    workload.wait_for(200, READY);
-    let leader = cluster.leader();
-    let pause = Paused::new(cluster.node(leader));
-    let others: Vec<usize> = (0..3).filter(|&i| i != leader).collect();
-    wait::until("another leader", READY, || {
-        let view = cluster.node(others[0]).cluster_view()?;
-        let name = view["leader"].as_str()?;
-        (name != cluster.node(leader).name()).then_some(())
-    });
-    drop(pause);
-    workload.wait_for(400, READY);
-    let history = workload.finish();
-    println!("{:?} {:?}", tally(&history), reasons(&history));
-    linearizable::strict(&history).unwrap();
-    let (next, _) = cluster.next(leader, "order", 1);
-    lost::strict(&history, 1, next).unwrap();
-    cluster.wait_same_state(&[0, 1, 2]);
+    values_while_leaders_are_paused("strict", 1, 400).unwrap();
 }

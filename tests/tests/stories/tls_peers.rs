@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use seqd_tests::certificates::{Certificates, Secures as _, days, for_seconds};
 use seqd_tests::cluster::Cluster;
-use seqd_tests::{http, wait};
-use serde_json::json;
+use seqd_tests::http;
+use seqd_tests::wait::{self, SetsAtEnd};
 
 /// The time limit of steps that take seconds on an idle machine: several polls of the files, or a
 /// start.
@@ -36,19 +36,15 @@ fn wait_for_words(cluster: &Cluster, index: usize, words: &[&str]) {
 #[test]
 fn three_nodes_found_a_cluster_over_tls_and_continue_after_a_kill() {
     let (cluster, _certificates) = secured();
-    let mut cluster = cluster.ready();
-    let create = http::request("PUT", &format!("{}/v1/sequences/a", cluster.node(0).url()));
-    create.json(&json!({ "mode": "strict" })).reply().ok();
-    let next = |cluster: &Cluster, index: usize| {
-        let url = format!("{}/v1/sequences/a/next", cluster.node(index).url());
-        http::post(&url).reply().ok().json()["first"].clone()
-    };
-    let values: Vec<_> = (0..3).map(|index| next(&cluster, index)).collect();
-    assert_eq!(values, ["1", "2", "3"]);
+    let mut cluster = cluster.ready().with_order();
+    let values: Vec<_> = (0..3)
+        .map(|index| cluster.next(index, "order", 1))
+        .collect();
+    assert_eq!(values, [(1, 1), (2, 2), (3, 3)]);
     cluster.node_mut(2).kill();
     cluster.node_mut(2).start();
     cluster.wait_ready();
-    assert_eq!(next(&cluster, 2), "4");
+    assert_eq!(cluster.next(2, "order", 1), (4, 4));
 }
 
 #[test]
@@ -171,9 +167,7 @@ fn a_node_without_tls_logs_that_the_others_use_it() {
 #[test]
 fn certificates_and_their_ca_are_replaced_under_load_without_a_failed_request() {
     let (cluster, old) = secured();
-    let cluster = cluster.ready();
-    let create = http::request("PUT", &format!("{}/v1/sequences/a", cluster.node(0).url()));
-    create.json(&json!({ "mode": "strict" })).reply().ok();
+    let cluster = cluster.ready().with_order();
     let new = Certificates::new(cluster.folder(), "new");
     let both = format!("{}{}", new.cert(), old.cert());
     let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -181,7 +175,7 @@ fn certificates_and_their_ca_are_replaced_under_load_without_a_failed_request() 
     let ask = |path: &str, index: usize| {
         while !stop.load(Ordering::Relaxed) {
             let count = served.fetch_add(1, Ordering::Relaxed);
-            let request = http::post(&format!("{}{path}", cluster.node(index).url()));
+            let request = http::post(&cluster.url(index, path));
             let request = match count % 2 {
                 0 => request.header("connection", "close"),
                 _ => request,
@@ -202,10 +196,10 @@ fn certificates_and_their_ca_are_replaced_under_load_without_a_failed_request() 
         let ask = &ask;
         for index in 0..3 {
             scope.spawn(move || ask("/v1/id", index));
-            scope.spawn(move || ask("/v1/sequences/a/next", index));
+            scope.spawn(move || ask("/v1/sequences/order/next", index));
         }
         // Ends the load even if a step below fails.
-        let _stops = Stops(&stop);
+        let _end = SetsAtEnd(&stop);
         // First both CAs are trusted, then all certificates are replaced, then the old CA is
         // removed.
         old.write("ca.crt", &both);
@@ -232,13 +226,4 @@ fn certificates_and_their_ca_are_replaced_under_load_without_a_failed_request() 
     cluster.node_mut(1).start();
     cluster.wait_ready();
     assert!(served.into_inner() > 100);
-}
-
-/// Ends the load when it is dropped.
-struct Stops<'a>(&'a AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }

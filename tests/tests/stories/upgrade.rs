@@ -62,8 +62,7 @@ fn replace(cluster: &mut Cluster, index: usize) {
 #[test]
 fn a_rolling_upgrade_raises_the_level_only_when_all_can_and_nothing_is_lost() {
     binary::seqd_next();
-    let mut cluster = Cluster::planned(3).patient().ready();
-    cluster.create_sequence(0, "order", &json!({"mode": "strict"}));
+    let mut cluster = Cluster::planned(3).patient().ready().with_order();
     cluster.create_sequence(0, "invoice", &json!({}));
     let before = wait::until("this version's level", READY, || {
         let levels: Vec<u64> = (0..3).filter_map(|node| level(&cluster, node)).collect();

@@ -3,8 +3,8 @@
 use std::process::Output;
 
 use seqd_tests::binary::run;
-use seqd_tests::cluster::{Cluster, READY};
-use seqd_tests::{http, wait};
+use seqd_tests::cluster::Cluster;
+use seqd_tests::http;
 use serde_json::json;
 
 /// A cluster of one node with the strict sequence `order`, and the index of a node that waits to be
@@ -12,11 +12,7 @@ use serde_json::json;
 fn cluster_and_waiting_node() -> (Cluster, usize) {
     let mut cluster = Cluster::started(1).with_order();
     let waiting = cluster.add_stranger("n2");
-    cluster.node_mut(waiting).start();
-    wait::until("n2 to wait for its being added", READY, || {
-        let stderr = cluster.node(waiting).stderr();
-        stderr.contains("member add n2").then_some(())
-    });
+    cluster.start_stranger(waiting);
     (cluster, waiting)
 }
 
@@ -77,6 +73,7 @@ fn a_node_that_is_not_a_member_reports_what_it_waits_for() {
             assert!(detail.contains(part), "{path}: {detail}");
         }
     }
+    assert!(!cluster.node(waiting).is_ready());
     // The following responses describe the node itself, and need no cluster.
     let view = cluster.get(waiting, "/v1/cluster").ok().json();
     assert_eq!(

@@ -2,9 +2,10 @@
 //! keep nothing in the browser.
 
 use seqd_api::OPERATIONS;
-use seqd_tests::binary::{files_below, workspace};
 
-use crate::sources::{Source, assert_none};
+use crate::sources::{Source, assert_none, below};
+
+const PAGES: &str = "crates/node/pages";
 
 /// The largest number of lines in a script.
 const MOST_LINES: usize = 400;
@@ -28,23 +29,8 @@ const BANNED: [&str; 12] = [
     "import(",
 ];
 
-fn files() -> Vec<Source> {
-    let root = workspace();
-    let paths = files_below(&root.join("crates/node/pages")).expect("the pages");
-    let read = |path: &std::path::PathBuf| Source {
-        path: path
-            .strip_prefix(&root)
-            .expect("below the root")
-            .display()
-            .to_string(),
-        text: std::fs::read_to_string(path).expect("a text"),
-    };
-    paths.iter().map(read).collect()
-}
-
 fn scripts() -> Vec<Source> {
-    let all = files().into_iter();
-    all.filter(|file| file.path.ends_with(".js")).collect()
+    below(&[PAGES], ".js")
 }
 
 /// The quoted paths of a script that are not those of a page.
@@ -89,7 +75,7 @@ fn the_scripts_call_operations_of_the_table() {
 #[test]
 fn data_reaches_a_page_as_text_and_stays_in_it() {
     let mut complaints = Vec::new();
-    for file in files() {
+    for file in below(&[PAGES], "") {
         for (at, line) in file.text.lines().enumerate() {
             // The SVG namespace is a name and not an address.
             let line = line.replace("http://www.w3.org/2000/svg", "");

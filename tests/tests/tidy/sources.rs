@@ -22,7 +22,7 @@ impl Source {
 
 /// Every Rust source of the workspace.
 pub(crate) fn rust() -> Vec<Source> {
-    below(&["crates", "tests"], "rs")
+    below(&["crates", "tests"], ".rs")
 }
 
 /// Every Rust source of the product, without the test package and the crates' own tests and
@@ -39,7 +39,7 @@ pub(crate) fn product() -> Vec<Source> {
 
 /// Every Markdown document that belongs to the project.
 pub(crate) fn documents() -> Vec<Source> {
-    let mut all = below(&["docs", "deploy"], "md");
+    let mut all = below(&["docs", "deploy"], ".md");
     for name in ["README.md", "CHANGELOG.md"] {
         all.extend(one(name));
     }
@@ -55,12 +55,13 @@ pub(crate) fn one(path: &str) -> Option<Source> {
     })
 }
 
-fn below(folders: &[&str], extension: &str) -> Vec<Source> {
+/// The files in these folders and below whose names end with this, in the order of their paths.
+pub(crate) fn below(folders: &[&str], end: &str) -> Vec<Source> {
     let root = workspace();
     let mut paths: Vec<_> = folders
         .iter()
         .flat_map(|folder| files_below(&root.join(folder)).unwrap())
-        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .filter(|path| path.to_string_lossy().ends_with(end))
         .collect();
     paths.sort();
     paths

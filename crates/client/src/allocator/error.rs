@@ -1,9 +1,9 @@
 //! The reasons why an allocator returns no value.
 
-use seqd_api::{ErrorCode, Problem};
+use seqd_api::ErrorCode;
 
 use super::MAX_TAKE;
-use crate::error::Error;
+use crate::error::{Error, because};
 
 /// The reason why an allocator returns no value.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -50,11 +50,6 @@ pub enum AllocateError {
     Closed,
 }
 
-fn because(why: &Option<Box<Error>>) -> String {
-    why.as_ref()
-        .map_or_else(String::new, |why| format!(": {why}"))
-}
-
 /// The meaning of a failed request for a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Failed {
@@ -88,18 +83,4 @@ impl Failed {
 /// Returns whether the failed request may have taken effect.
 pub(super) fn may_have_effect(error: &Error) -> bool {
     matches!(error, Error::NoAnswer(_)) || Failed::of(error) == Failed::Abandoned
-}
-
-/// Returns whether a later grant, or the return of this one, has ended it.
-pub(super) fn is_superseded(error: &Error) -> bool {
-    let code = error.problem().and_then(Problem::error_code);
-    code == Some(ErrorCode::GrantSuperseded)
-}
-
-/// The wait that a response requests.
-pub(super) fn asked(error: &Error) -> Option<std::time::Duration> {
-    let ms = error
-        .problem()
-        .and_then(|problem: &Problem| problem.retry_after_ms);
-    ms.map(|ms| std::time::Duration::from_millis(ms.into()))
 }

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_api::GrantRequest;
+use seqd_api::{ErrorCode, GrantRequest};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::Closed;
-use super::error::{AllocateError, Failed, asked, is_superseded, may_have_effect};
+use super::error::{AllocateError, Failed, may_have_effect};
 use super::segments::Segments;
 use super::stock::{Stock, Tail};
 use crate::error::Error;
@@ -79,7 +79,7 @@ impl<S: Segments> Keeper<S> {
     /// Reports a failed request. `None` if it is repeated at once.
     fn wait_after(&mut self, error: Error, request: &GrantRequest) -> Option<Duration> {
         let failed = Failed::of(&error);
-        let asked = asked(&error);
+        let asked = error.retry_after();
         if failed == Failed::Abandoned {
             self.stock.abandon(request.size.unwrap_or_default());
         }
@@ -117,8 +117,9 @@ impl<S: Segments> Keeper<S> {
                         why: None,
                     };
                 }
-                Ok(Err(error)) if may_be_returned && is_superseded(&error) => {
-                    // The return itself ends the grant, so the two cases cannot be distinguished.
+                Ok(Err(error)) if may_be_returned && error.is(ErrorCode::GrantSuperseded) => {
+                    // The return itself ends the grant, as a later grant does, so the two cases
+                    // cannot be distinguished.
                     return Closed {
                         returned: 0,
                         lost: tail.lost,

@@ -185,11 +185,8 @@ impl Stock {
             self.missing.fetch_max(count.into(), Ordering::Relaxed);
             self.wake.notify_one();
             if !matches!(timeout_at(deadline, outcomes.changed()).await, Ok(Ok(()))) {
-                return Err(match self.outcome.borrow().error.clone() {
-                    Some(AllocateError::Refused(why)) => AllocateError::Refused(why),
-                    Some(error) => error,
-                    None => AllocateError::Unavailable { why: None },
-                });
+                let error = self.outcome.borrow().error.clone();
+                return Err(error.unwrap_or(AllocateError::Unavailable { why: None }));
             }
         }
     }

@@ -19,10 +19,10 @@ use crate::client::Client;
 /// runtime.
 #[derive(Debug)]
 pub struct SequenceAllocator {
-    /// `None` only during the drop.
-    inner: Option<crate::SequenceAllocator>,
-    handle: Option<Handle>,
-    /// Ends the thread when it is dropped.
+    /// Declared before the end of its runtime, so that it is dropped first.
+    inner: crate::SequenceAllocator,
+    handle: Handle,
+    /// `None` after the drop, in which the task that returns unused values takes it.
     ends: Option<Ends>,
 }
 
@@ -44,8 +44,8 @@ impl SequenceAllocator {
             crate::SequenceAllocator::start(client, sequence, options)?
         };
         Ok(Self {
-            inner: Some(inner),
-            handle: Some(handle),
+            inner,
+            handle,
             ends: Some(ends),
         })
     }
@@ -56,10 +56,7 @@ impl SequenceAllocator {
     /// As for [`crate::SequenceAllocator::try_next`].
     #[inline]
     pub fn try_next(&self) -> Result<Option<i64>, AllocateError> {
-        match &self.inner {
-            Some(inner) => inner.try_next(),
-            None => Err(AllocateError::Closed),
-        }
+        self.inner.try_next()
     }
 
     /// Returns the next value.
@@ -68,11 +65,10 @@ impl SequenceAllocator {
     /// As for [`crate::SequenceAllocator::next`].
     #[inline]
     pub fn next(&self) -> Result<i64, AllocateError> {
-        if let Some(value) = self.try_next()? {
-            return Ok(value);
+        match self.try_next()? {
+            Some(value) => Ok(value),
+            None => self.handle.block_on(self.inner.next()),
         }
-        let (inner, handle) = self.parts()?;
-        handle.block_on(inner.next())
     }
 
     /// Returns the next `count` values, 1 to [`MAX_TAKE`](crate::MAX_TAKE), as ranges in order.
@@ -80,8 +76,8 @@ impl SequenceAllocator {
     /// # Errors
     /// As for [`crate::SequenceAllocator::take`].
     pub fn take(&self, count: u32) -> Result<Vec<Range>, AllocateError> {
-        let (inner, handle) = self.parts()?;
-        handle.block_on(inner.take(count))
+        self.inner.refuse_fork()?;
+        self.handle.block_on(self.inner.take(count))
     }
 
     /// Waits until a value is in memory.
@@ -89,53 +85,32 @@ impl SequenceAllocator {
     /// # Errors
     /// As for [`crate::SequenceAllocator::ready`].
     pub fn ready(&self) -> Result<(), AllocateError> {
-        let (inner, handle) = self.parts()?;
-        handle.block_on(inner.ready())
+        self.inner.refuse_fork()?;
+        self.handle.block_on(self.inner.ready())
     }
 
     /// Returns the current state, or `None` in a forked process.
     #[must_use]
     pub fn status(&self) -> Option<AllocatorStatus> {
-        self.parts().ok().map(|(inner, _)| inner.status())
+        (!self.inner.is_forked()).then(|| self.inner.status())
     }
 
     /// Permanently stops draws, and returns unused values. In a forked process it does nothing: the
     /// values belong to the parent.
     pub fn close(&self) -> Closed {
-        match self.parts() {
-            Ok((inner, handle)) => handle.block_on(inner.close()),
-            Err(_) => Closed::default(),
+        if self.inner.is_forked() {
+            return Closed::default();
         }
-    }
-
-    /// Returns the allocator and its runtime. Fails in a forked process, which does not have the
-    /// thread of the runtime.
-    fn parts(&self) -> Result<(&crate::SequenceAllocator, &Handle), AllocateError> {
-        match (&self.inner, &self.handle) {
-            (Some(inner), Some(handle)) => {
-                inner.refuse_fork()?;
-                Ok((inner, handle))
-            }
-            _ => Err(AllocateError::Closed),
-        }
+        self.handle.block_on(self.inner.close())
     }
 }
 
 impl Drop for SequenceAllocator {
     fn drop(&mut self) {
-        let mut parts = (self.inner.take(), self.handle.take(), self.ends.take());
-        let (Some(inner), Some(handle), ends) = (&mut parts.0, &parts.1, &mut parts.2) else {
-            return;
-        };
-        if inner.is_forked() {
-            // A thread that does not exist in the forked process may hold a lock of the runtime.
-            std::mem::forget(parts);
-            return;
-        }
         // The thread continues until unused values are returned, for at most the patience.
-        if let Some(keeper) = inner.end() {
-            let ends = ends.take();
-            handle.spawn(async move {
+        if let Some(keeper) = self.inner.end() {
+            let ends = self.ends.take();
+            self.handle.spawn(async move {
                 let _ = keeper.await;
                 drop(ends);
             });
@@ -169,13 +144,10 @@ impl<A: Deref<Target = SequenceAllocator>> Chunk<A> {
         reason = "an iterator ends, and its values would be in an Option that is never None"
     )]
     pub fn next(&mut self) -> Result<i64, AllocateError> {
-        let Some(inner) = &self.allocator.inner else {
-            return Err(AllocateError::Closed);
-        };
-        if let Some(value) = self.inner.try_next(inner)? {
-            return Ok(value);
+        let SequenceAllocator { inner, handle, .. } = &*self.allocator;
+        match self.inner.try_next(inner)? {
+            Some(value) => Ok(value),
+            None => handle.block_on(self.inner.next(inner)),
         }
-        let (inner, handle) = self.allocator.parts()?;
-        handle.block_on(self.inner.next(inner))
     }
 }

@@ -18,12 +18,10 @@ use crate::generator::{GenerateError, GeneratorOptions, NotReleased, Status};
 /// tokio runtime.
 #[derive(Debug)]
 pub struct IdGenerator {
-    /// Declared before the handle of its runtime, so that it is dropped first. `None` only during
-    /// the drop.
-    inner: Option<crate::IdGenerator>,
-    handle: Option<Handle>,
-    /// Ends the thread when it is dropped.
-    ends: Option<Ends>,
+    /// Declared before the end of its runtime, so that it is dropped first.
+    inner: crate::IdGenerator,
+    handle: Handle,
+    _ends: Ends,
 }
 
 impl IdGenerator {
@@ -46,9 +44,9 @@ impl IdGenerator {
             crate::IdGenerator::start(client, options)?
         };
         Ok(Self {
-            inner: Some(inner),
-            handle: Some(handle),
-            ends: Some(ends),
+            inner,
+            handle,
+            _ends: ends,
         })
     }
 
@@ -57,10 +55,10 @@ impl IdGenerator {
     /// # Errors
     /// As for [`crate::IdGenerator::ids`].
     pub fn id(&self) -> Result<SnowflakeId, GenerateError> {
-        let (inner, handle) = self.parts()?;
-        match inner.try_id() {
+        self.inner.refuse_fork()?;
+        match self.inner.try_id() {
             Ok(Some(id)) => Ok(id),
-            _ => handle.block_on(inner.id()),
+            _ => self.handle.block_on(self.inner.id()),
         }
     }
 
@@ -70,8 +68,8 @@ impl IdGenerator {
     /// # Errors
     /// As for [`crate::IdGenerator::ids`].
     pub fn ids(&self, count: u32) -> Result<Vec<SnowflakeId>, GenerateError> {
-        let (inner, handle) = self.parts()?;
-        handle.block_on(inner.ids(count))
+        self.inner.refuse_fork()?;
+        self.handle.block_on(self.inner.ids(count))
     }
 
     /// Like [`IdGenerator::ids`], but waits for at most `patience`. With zero, it never waits.
@@ -83,8 +81,8 @@ impl IdGenerator {
         count: u32,
         patience: Duration,
     ) -> Result<Vec<SnowflakeId>, GenerateError> {
-        let (inner, handle) = self.parts()?;
-        handle.block_on(inner.ids_within(count, patience))
+        self.inner.refuse_fork()?;
+        self.handle.block_on(self.inner.ids_within(count, patience))
     }
 
     /// Waits until an ID can be minted.
@@ -92,14 +90,14 @@ impl IdGenerator {
     /// # Errors
     /// As for [`crate::IdGenerator::ready`].
     pub fn ready(&self) -> Result<(), GenerateError> {
-        let (inner, handle) = self.parts()?;
-        handle.block_on(inner.ready())
+        self.inner.refuse_fork()?;
+        self.handle.block_on(self.inner.ready())
     }
 
     /// Returns the current state, or `None` in a forked process.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
-        self.parts().ok().map(|(inner, _)| inner.status())
+        (!self.inner.is_forked()).then(|| self.inner.status())
     }
 
     /// Permanently stops minting and releases the worker.
@@ -108,31 +106,9 @@ impl IdGenerator {
     /// As for [`crate::IdGenerator::close`]. In a forked process it does nothing: the lease belongs
     /// to the parent.
     pub fn close(&self) -> Result<(), NotReleased> {
-        match self.parts() {
-            Ok((inner, handle)) => handle.block_on(inner.close()),
-            Err(_) => Ok(()),
+        if self.inner.is_forked() {
+            return Ok(());
         }
-    }
-
-    /// Returns the generator and its runtime. Fails in a forked process, which does not have the
-    /// thread of the runtime.
-    fn parts(&self) -> Result<(&crate::IdGenerator, &Handle), GenerateError> {
-        match (&self.inner, &self.handle) {
-            (Some(inner), Some(handle)) => {
-                inner.refuse_fork()?;
-                Ok((inner, handle))
-            }
-            _ => Err(GenerateError::Closed),
-        }
-    }
-}
-
-impl Drop for IdGenerator {
-    fn drop(&mut self) {
-        let is_forked = self.inner.as_ref().is_some_and(|inner| inner.is_forked());
-        if is_forked {
-            // A thread that does not exist in the forked process may hold a lock of the runtime.
-            std::mem::forget((self.inner.take(), self.handle.take(), self.ends.take()));
-        }
+        self.handle.block_on(self.inner.close())
     }
 }

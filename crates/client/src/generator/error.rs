@@ -4,7 +4,8 @@ use seqd_api::{ErrorCode, Problem};
 use seqd_idgen::{ClockVerdict, WallMs};
 
 use super::MAX_COUNT;
-use crate::error::Error;
+use crate::definition::UnknownLayout;
+use crate::error::{Error, because};
 
 /// The reason why no ID is minted.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -62,15 +63,8 @@ pub enum GenerateError {
         detail: String,
     },
     /// The lease has a layout that this version does not support.
-    #[error("layout {layout} has {field} {value:?}, which this version does not support")]
-    UnknownLayout {
-        /// The layout.
-        layout: String,
-        /// The unsupported field of the definition.
-        field: &'static str,
-        /// Its value.
-        value: String,
-    },
+    #[error(transparent)]
+    UnknownLayout(#[from] UnknownLayout),
     /// The lease does not fit its own layout, or a renewal belongs to another lease.
     #[error("the cluster's response cannot be used: {detail}")]
     BadLease {
@@ -173,7 +167,7 @@ impl GenerateError {
             self,
             Self::Refused(_)
                 | Self::LayoutExhausted { .. }
-                | Self::UnknownLayout { .. }
+                | Self::UnknownLayout(_)
                 | Self::BadLease { .. }
         )
     }
@@ -206,11 +200,6 @@ pub struct NotReleased {
     pub until: WallMs,
     /// The result of the last attempt.
     pub why: String,
-}
-
-fn because(why: &Option<Box<GenerateError>>) -> String {
-    why.as_ref()
-        .map_or_else(String::new, |why| format!(": {why}"))
 }
 
 /// Formats the time as `2026-11-21T02:26:41.118Z`.

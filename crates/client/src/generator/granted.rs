@@ -5,7 +5,7 @@ use seqd_api::Lease;
 use seqd_idgen::{ClockPolicy, Generator, Tick, WorkerId};
 
 use super::error::GenerateError;
-use crate::definition::{UnknownLayout, layout_of};
+use crate::definition::layout_of;
 
 /// Creates the only generator of this lease.
 pub(super) fn generator(lease: &Lease, policy: ClockPolicy) -> Result<Generator, GenerateError> {
@@ -16,21 +16,6 @@ pub(super) fn generator(lease: &Lease, policy: ClockPolicy) -> Result<Generator,
     let seed = (lease.lease as u64) ^ ((lease.lease >> 64) as u64);
     let generator = Generator::new(layout, worker, from, fence, seed).map_err(unusable)?;
     Ok(generator.with_policy(policy))
-}
-
-impl From<UnknownLayout> for GenerateError {
-    fn from(unknown: UnknownLayout) -> Self {
-        let UnknownLayout {
-            layout,
-            field,
-            value,
-        } = unknown;
-        Self::UnknownLayout {
-            layout,
-            field,
-            value,
-        }
-    }
 }
 
 fn unusable(error: impl std::fmt::Display) -> GenerateError {

@@ -142,7 +142,7 @@ impl<L: Leases> Keeper<L> {
         };
         match renewed {
             Ok(lease) => self.extend(&holder, &lease),
-            Err(error) if is_lost(&error) => {
+            Err(error) if error.is(ErrorCode::LeaseLost) => {
                 self.minter.drop_holder();
                 self.take().await
             }
@@ -213,7 +213,7 @@ impl<L: Leases> Keeper<L> {
                 Ok(Ok(())) => return Ok(()),
                 // The lease has already ended: an earlier release succeeded and its response was
                 // lost, or another holder has the worker.
-                Ok(Err(error)) if is_lost(&error) => return Ok(()),
+                Ok(Err(error)) if error.is(ErrorCode::LeaseLost) => return Ok(()),
                 Ok(Err(error)) => {
                     why = error.to_string();
                     if self.failed(error).is_for_good() {
@@ -250,9 +250,4 @@ fn is_of_one_node(problem: &Problem) -> bool {
 
 fn renew_after(lease: &Lease) -> Duration {
     Duration::from_millis(lease.renew_after_ms).max(LEAST_RENEW_AFTER)
-}
-
-fn is_lost(error: &Error) -> bool {
-    let code = error.problem().and_then(seqd_api::Problem::error_code);
-    code == Some(ErrorCode::LeaseLost)
 }

@@ -38,7 +38,7 @@ pub(super) struct CurrentGenerator {
 
 /// The result of the keeper's last attempt. Each attempt sends a new value, which wakes the
 /// waiters.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct LastAttempt {
     /// The end of the attempt. `None` before the first.
     pub(super) at: Option<Instant>,
@@ -74,19 +74,15 @@ impl std::fmt::Debug for Minter {
 
 impl Minter {
     pub(super) fn new(options: &GeneratorOptions, process: u32) -> Self {
-        let last_attempt = LastAttempt {
-            at: None,
-            error: None,
-        };
         Self {
             made_in: process,
             clock: ClockWatch::new(Arc::clone(&options.wall_clock), options.clock),
             place: RwLock::default(),
             wake: Notify::new(),
-            last_attempt: watch::Sender::new(last_attempt),
+            last_attempt: watch::Sender::default(),
             looking: tokio::sync::Mutex::new(()),
-            closing: watch::Sender::new(None),
-            closed: watch::Sender::new(None),
+            closing: watch::Sender::default(),
+            closed: watch::Sender::default(),
             leases: AtomicU64::new(0),
         }
     }

@@ -172,7 +172,7 @@ impl IdGenerator {
     }
 
     pub(crate) fn refuse_fork(&self) -> Result<(), GenerateError> {
-        self.minter.forked().map_or(Ok(()), Err)
+        self.minter.refuse_fork()
     }
 
     /// Returns whether this is the copy of a forked process, which does not have the threads of the

@@ -2,7 +2,7 @@
 
 use seqd_api::{ErrorCode, Problem};
 
-use crate::error::Error;
+use crate::error::{Error, because};
 
 /// The reason why a lock was not acquired.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum LockLost {
     #[error("the cluster reports that the lock is no longer held: {0}")]
     TakenAway(Box<Problem>),
     /// It was not renewed in time. The cluster may treat it as held for slightly longer.
-    #[error("the lock expired because it was not renewed in time{}", because(.why.as_deref()))]
+    #[error("the lock expired because it was not renewed in time{}", because(.why))]
     RanOut {
         /// The reason why the last renewal failed. `None` if this process was suspended in the
         /// meantime.
@@ -38,10 +38,6 @@ pub enum LockLost {
     /// This process is a fork of the process that acquired the lock. Only the parent holds it.
     #[error("the lock is held by the process that this one was forked from")]
     Forked,
-}
-
-fn because(why: Option<&Error>) -> String {
-    why.map_or(String::new(), |why| format!(": {why}"))
 }
 
 /// The meaning of an error for a request about a lock.

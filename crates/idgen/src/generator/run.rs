@@ -61,24 +61,6 @@ impl IdRun {
     }
 }
 
-impl IntoIterator for IdRun {
-    type Item = SnowflakeId;
-    type IntoIter = IdRunIter;
-
-    fn into_iter(self) -> IdRunIter {
-        self.iter()
-    }
-}
-
-impl IntoIterator for &IdRun {
-    type Item = SnowflakeId;
-    type IntoIter = IdRunIter;
-
-    fn into_iter(self) -> IdRunIter {
-        self.iter()
-    }
-}
-
 /// The IDs of a run, in increasing order.
 #[derive(Clone, Debug)]
 pub struct IdRunIter {

@@ -27,7 +27,7 @@ fn mint_all(generator: &Generator, readings: impl IntoIterator<Item = i64>) -> B
     let mut ids = BTreeSet::new();
     for reading in readings {
         if let Mint::Ready(run) = generator.mint(at(reading), 3) {
-            for id in run {
+            for id in run.iter() {
                 assert!(ids.insert(id.get()), "{id} was minted twice");
             }
         }

@@ -55,7 +55,7 @@ fn ids_at(rate: u64, first_sequence: FirstSequence, seed: u64) -> Vec<SnowflakeI
     while ids.len() < IDS {
         now_us += draws.below(2_000_000 / rate);
         match generator.mint(WallMs(now_us / 1000), 1) {
-            Mint::Ready(run) => ids.extend(run),
+            Mint::Ready(run) => ids.extend(run.iter()),
             Mint::Wait { ms } => now_us = (now_us / 1000 + ms) * 1000,
             refused => panic!("{refused:?}"),
         }

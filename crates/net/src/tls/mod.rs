@@ -35,5 +35,5 @@ pub use material::{Files, Material};
 pub use peer::{PeerTls, dial};
 pub use rotating::{Look, Rotating};
 pub use server::{ServerTls, client_port};
-pub use stream::{Accept, Certified, Secured, accept};
+pub use stream::{Accept, Certified, Secured, WRITE_BUFFER, accept};
 pub use words::{is_certificate_refused, words_of};

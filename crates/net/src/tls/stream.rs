@@ -26,6 +26,10 @@ const HANDSHAKE: u8 = 0x16;
 /// closed: with unread bytes the system would discard the response.
 const PLAIN_BYTES: usize = 64 << 10;
 
+/// The most bytes that an accepted connection holds after a write, because the client cannot receive
+/// them yet: four records, so that one call of the operating system sends a large response.
+pub const WRITE_BUFFER: usize = 64 << 10;
+
 /// The longest time for a handshake. A client starts its handshake as soon as it has connected, so
 /// this also holds where a connection may be idle before its first request.
 pub(super) const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
@@ -119,7 +123,8 @@ where
     let mut acceptor = Acceptor::default();
     acceptor.read_tls(&mut [first].as_slice())?;
     let begun = LazyConfigAcceptor::new(acceptor, stream).await;
-    let accepted = begun?.into_stream(config).await?;
+    let mut accepted = begun?.into_stream(config).await?;
+    accepted.get_mut().1.set_buffer_limit(Some(WRITE_BUFFER));
     Ok(TlsStream::Server(accepted))
 }
 

@@ -10,6 +10,7 @@
 
 mod operator;
 mod rates;
+mod reread;
 #[cfg(test)]
 mod tests;
 mod tiny_id;
@@ -45,7 +46,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Access(Option<Arc<Guard>>);
 
 struct Guard {
-    operator: Arc<TokenFile>,
+    operator: TokenFile,
     replica: Arc<dyn Replica>,
     clock: Arc<dyn WallClock>,
     rates: Rates,
@@ -166,7 +167,7 @@ impl Access {
     ) -> Self {
         Self(operator.map(|operator| {
             Arc::new(Guard {
-                operator: Arc::new(operator),
+                operator,
                 replica,
                 clock,
                 rates: Rates::default(),
@@ -337,7 +338,7 @@ impl Access {
                 sleep(next).await;
             }
         };
-        tokio::join!(looks, TokenFile::keep_fresh(Arc::clone(&guard.operator)));
+        tokio::join!(looks, guard.operator.keep_fresh());
     }
 }
 

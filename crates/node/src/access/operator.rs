@@ -4,29 +4,25 @@
 //! - Only the hash of the token is kept, and tokens are compared in constant time.
 //! - If the file cannot be used, the token in force remains.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::path::Path;
 
 use seqd_api::{Token, TokenError};
 use seqd_state::TokenHash;
 use sha2::{Digest as _, Sha256};
-use tokio::time::{MissedTickBehavior, interval};
 
+use super::reread::Reread;
 use super::token::{hash, is_equal};
 use crate::config::{Config, ConfigError};
-
-/// The interval at which the file is read again. A replaced token is rejected about a second later.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The length of a fingerprint. Of four billion pairs of different tokens, one has equal
 /// fingerprints.
 const FINGERPRINT_BYTES: usize = 4;
 
 #[derive(Debug)]
-pub(crate) struct TokenFile {
-    path: PathBuf,
-    in_force: RwLock<TokenHash>,
+pub(crate) struct TokenFile(Reread<TokenHash>);
+
+fn read(path: &Path) -> Result<TokenHash, TokenError> {
+    Ok(hash(Token::read(path)?.secret().as_bytes()))
 }
 
 /// The reason why the file cannot be used, and how to make it if it is missing.
@@ -42,14 +38,6 @@ fn refused(path: &Path, error: &TokenError) -> ConfigError {
     ConfigError(format!("auth.bootstrap_token_file: {error}{remedy}"))
 }
 
-/// The result of reading the file again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Look {
-    Same,
-    Taken,
-    Refused(TokenError),
-}
-
 impl TokenFile {
     /// Reads the file that `config` names, if callers need a token.
     ///
@@ -60,80 +48,45 @@ impl TokenFile {
         let (true, Some(path)) = (auth.enabled, &auth.bootstrap_token_file) else {
             return Ok(None);
         };
-        let token = Token::read(path).map_err(|error| refused(path, &error))?;
-        Ok(Some(Self {
-            path: path.clone(),
-            in_force: RwLock::new(hash(token.secret().as_bytes())),
-        }))
+        let token = read(path).map_err(|error| refused(path, &error))?;
+        Ok(Some(Self(Reread::new(path.clone(), read, token))))
     }
 
     /// A token file without an actual file, in which this token is in force.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn of_token(token: &str) -> Self {
-        Self {
-            path: PathBuf::new(),
-            in_force: RwLock::new(hash(token.as_bytes())),
-        }
+        let path = Path::new("").to_owned();
+        Self(Reread::new(path, read, hash(token.as_bytes())))
     }
 
     /// Returns whether this is the token in force.
     pub(super) fn is(&self, token: &[u8]) -> bool {
-        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
-        is_equal(hash(token), *in_force)
+        is_equal(hash(token), *self.0.in_force())
     }
 
     /// A short hash with which the nodes of a cluster compare their tokens. Four bytes suffice to
     /// discard most wrong guesses of a token, but reveal nothing useful about a random token.
     pub(super) fn fingerprint(&self, cluster_id: &str) -> String {
-        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         let digest = Sha256::new()
             .chain_update("seqd fingerprint of the operator's token\n")
             .chain_update(cluster_id)
             .chain_update("\n")
-            .chain_update(in_force.0)
+            .chain_update(self.0.in_force().0)
             .finalize();
         let short = digest.iter().take(FINGERPRINT_BYTES);
         short.map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Rereads the file periodically and puts a replaced token in force.
-    pub(super) async fn keep_fresh(file: Arc<Self>) {
-        let mut ticks = interval(LOOK_EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut last = Look::Same;
-        loop {
-            ticks.tick().await;
-            let looking = Arc::clone(&file);
-            let Ok(look) = tokio::task::spawn_blocking(move || looking.look()).await else {
-                continue;
-            };
-            match &look {
-                Look::Taken => tracing::info!("access: a new bootstrap token is in force"),
-                // Logged once for each reason.
-                Look::Refused(error) if look != last => tracing::warn!(
-                    "access: the bootstrap token file cannot be used, the token in force is kept: \
-                     {error}"
-                ),
-                Look::Refused(_) | Look::Same => {}
-            }
-            last = look;
-        }
-    }
-
-    fn look(&self) -> Look {
-        let found = match Token::read(&self.path) {
-            Ok(token) => hash(token.secret().as_bytes()),
-            Err(error) => return Look::Refused(error),
+    pub(super) async fn keep_fresh(&self) {
+        let tell = |looked: Result<(), &TokenError>| match looked {
+            Ok(()) => tracing::info!("access: a new bootstrap token is in force"),
+            Err(error) => tracing::warn!(
+                "access: the bootstrap token file cannot be used, the token in force is kept: \
+                 {error}"
+            ),
         };
-        let mut in_force = self
-            .in_force
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        if *in_force == found {
-            return Look::Same;
-        }
-        *in_force = found;
-        Look::Taken
+        self.0.keep_fresh(tell).await;
     }
 }
 

@@ -6,18 +6,14 @@
 //! - If the file cannot be used, the tokens in force remain.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::path::Path;
+use std::sync::Arc;
 
 use seqd_api::{TokenError, read_private};
-use tokio::time::{MissedTickBehavior, interval};
 
+use super::reread::Reread;
 use super::token::hash;
 use crate::config::{Config, ConfigError};
-
-/// The interval at which the file is read again.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The longest file: about 20,000 lines.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -26,10 +22,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 type Permitted = BTreeMap<[u8; 32], BTreeSet<String>>;
 
 #[derive(Debug)]
-pub(crate) struct TinyIdTokens {
-    path: PathBuf,
-    in_force: RwLock<Permitted>,
-}
+pub(crate) struct TinyIdTokens(Reread<Permitted>);
 
 impl TinyIdTokens {
     /// Reads the file that `config` names.
@@ -41,50 +34,32 @@ impl TinyIdTokens {
             return Ok(None);
         };
         let refused = |error| ConfigError(format!("compat.tinyid_tokens: {error}"));
-        Ok(Some(Arc::new(Self {
-            path: path.clone(),
-            in_force: RwLock::new(read(path).map_err(refused)?),
-        })))
+        let permitted = read(path).map_err(refused)?;
+        Ok(Some(Arc::new(Self(Reread::new(
+            path.clone(),
+            read,
+            permitted,
+        )))))
     }
 
     /// Returns whether a token permits requests for a biz type.
     pub(crate) fn permit(&self, token: &str, biz_type: &str) -> bool {
-        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
+        let in_force = self.0.in_force();
         let permitted = in_force.get(&hash(token.as_bytes()).0);
         permitted.is_some_and(|types| types.contains(biz_type))
     }
 
     /// Rereads the file periodically and puts changed tokens in force.
     pub(crate) async fn keep_fresh(self: Arc<Self>) {
-        let mut ticks = interval(LOOK_EVERY);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut last = None;
-        loop {
-            ticks.tick().await;
-            let path = self.path.clone();
-            let Ok(found) = tokio::task::spawn_blocking(move || read(&path)).await else {
-                continue;
-            };
-            let error = match found {
-                Ok(found) => {
-                    let mut in_force = self
-                        .in_force
-                        .write()
-                        .unwrap_or_else(PoisonError::into_inner);
-                    *in_force = found;
-                    None
-                }
-                Err(error) => Some(error),
-            };
-            // Logged once for each reason.
-            if let Some(error) = error.as_ref().filter(|_| error != last) {
+        let tell = |looked: Result<(), &TokenError>| {
+            if let Err(error) = looked {
                 tracing::warn!(
                     "compat.tinyid_tokens: the file cannot be used, the tokens in force are kept: \
                      {error}"
                 );
             }
-            last = error;
-        }
+        };
+        self.0.keep_fresh(tell).await;
     }
 }
 

@@ -33,6 +33,9 @@ const FIRST: usize = 64;
 const LEAST: usize = 2;
 const WIDEST: usize = 1024;
 
+/// The least number of waiting requests that are searched for cancelled ones.
+const MANY: usize = 64;
+
 /// Timers are late if they fire later than this, on average over one measurement. The runtime
 /// rounds them up to whole milliseconds: those of an idle node fire 1.0 to 1.1 ms late.
 const LATE: Duration = Duration::from_micros(1_150);
@@ -75,6 +78,19 @@ impl Default for Shared {
 struct Lane {
     served: usize,
     waiting: VecDeque<oneshot::Sender<Slot>>,
+    /// The number of waiting requests after cancelled ones were last removed.
+    uncancelled: usize,
+}
+
+impl Lane {
+    /// Removes cancelled requests whenever the queue has doubled, because a client can cancel
+    /// requests faster than its lane advances.
+    fn remove_cancelled(&mut self) {
+        if self.waiting.len() >= MANY.max(2 * self.uncancelled) {
+            self.waiting.retain(|waiting| !waiting.is_closed());
+            self.uncancelled = self.waiting.len();
+        }
+    }
 }
 
 /// A place in a lane, held until it is dropped.
@@ -153,6 +169,7 @@ impl Lanes {
             let mut lanes = shared.lanes();
             let lane = lanes.entry(tenant).or_default();
             lane.waiting.push_back(waiting);
+            lane.remove_cancelled();
             shared.pass(tenant, lane)
         };
         passed.hand_out();
@@ -299,6 +316,20 @@ mod tests {
         let fourth = many[2].try_recv();
         assert!(fourth.is_ok());
         assert!(many[3].try_recv().is_err());
+    }
+
+    #[test]
+    fn cancelled_requests_do_not_stay_in_a_lane() {
+        let lanes = Lanes::default();
+        lanes.set_width(1);
+        let slot = enter(&lanes, 1).try_recv().unwrap();
+        let mut waits = enter(&lanes, 1);
+        for _ in 0..10 * MANY {
+            drop(enter(&lanes, 1));
+        }
+        assert!(lanes.0.lanes()[&tenant(1)].waiting.len() <= MANY);
+        drop(slot);
+        assert!(waits.try_recv().is_ok());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use seqd_api::address::{SCHEME, TLS_SCHEME, authority, is_host};
+use serde_json::json;
 
 use super::keys::Config;
 use super::rules::CompatRoutes;
@@ -265,11 +266,17 @@ impl Config {
     /// Returns whether `peer.advertise` was given, directly or as the node's own entry of
     /// `peer.peers`.
     pub(crate) fn is_peer_address_configured(&self) -> bool {
-        let mut entries = self.entries.iter();
-        let given = entries.find(|entry| entry.key.name == "peer.advertise");
-        let listed = self.peer.peers.iter();
-        given.is_some_and(|entry| entry.origin > Origin::Derived)
-            || listed.clone().any(|(name, _)| *name == self.node.name)
+        let entry = |key: &str| self.entries.iter().find(|entry| entry.key.name == key);
+        let is_given = entry("peer.advertise").is_some_and(|entry| entry.origin > Origin::Derived);
+        // If the list as given is empty, the own entry is the derived address.
+        let lists = entry("peer.peers").is_some_and(|entry| entry.json != json!([]));
+        is_given
+            || lists
+                && self
+                    .peer
+                    .peers
+                    .iter()
+                    .any(|(name, _)| *name == self.node.name)
     }
 }
 

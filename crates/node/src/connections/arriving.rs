@@ -156,8 +156,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_is_read_only_as_far_as_the_request_takes_it() {
         let (near, mut far) = duplex(1 << 20);
-        let entry = Held::new(2, 1 << 20).entry(None);
-        let mut from = Buffered::pooled(Paced::new(near, &Bounds::USUAL, entry, None));
+        let own = Held::new(2, 1 << 20).connection(None, false);
+        let mut from = Buffered::pooled(Paced::new(near, &Bounds::USUAL, own, None));
         let (feed, body) = arriving(Bytes::new(), 1 << 20);
         // The client has sent the whole body, and the handler reads none of it for a second.
         far.write_all(&vec![b'x'; 1 << 20]).await.unwrap();

@@ -325,8 +325,8 @@ mod tests {
     /// The client's side of a connection with a buffer of `on_its_way` bytes, and the node's side.
     fn connected(on_its_way: usize) -> (DuplexStream, Buffered<DuplexStream>) {
         let (client, node) = duplex(on_its_way);
-        let entry = Held::new(2, Bounds::POOLED.unsent_bytes).entry(None);
-        let paced = Paced::new(node, &Bounds::POOLED, entry, None);
+        let own = Held::new(2, Bounds::POOLED.unsent_bytes).connection(None, false);
+        let paced = Paced::new(node, &Bounds::POOLED, own, None);
         (client, Buffered::pooled(paced))
     }
 

@@ -1,82 +1,15 @@
 //! One request and its response: the same for requests that hyper has read and for hot requests.
 
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 
 use bytes::Bytes;
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, Response};
-use seqd_state::Tenant;
 
 use super::arriving::Arriving;
-use super::held::{Answer, Answering, Entry, Pause};
-
-/// The connection of a request.
-#[derive(Clone, Debug)]
-pub(crate) struct ClientConnection {
-    entry: Entry,
-    is_reserved: bool,
-    is_first: bool,
-}
-
-impl ClientConnection {
-    pub(super) fn new(entry: Entry, is_reserved: bool, is_first: bool) -> Self {
-        Self {
-            entry,
-            is_reserved,
-            is_first,
-        }
-    }
-
-    /// The address of the client; `None` if the network has no addresses.
-    #[must_use]
-    pub(crate) fn address(&self) -> Option<IpAddr> {
-        self.entry.from()
-    }
-
-    /// Returns whether the connection has a reserved place, because it arrived while no other
-    /// connection could be closed. It serves a single request.
-    #[must_use]
-    pub(crate) fn is_reserved(&self) -> bool {
-        self.is_reserved
-    }
-
-    /// Returns whether the client's address had no other connection when this one arrived. Recorded
-    /// only for connections in reserved places.
-    #[must_use]
-    pub(crate) fn is_first(&self) -> bool {
-        self.is_first
-    }
-
-    /// Charges the connection to the tenant of its latest request.
-    pub(crate) fn charge(&self, tenant: Tenant) {
-        self.entry.charge(tenant);
-    }
-
-    /// Counts a request as being answered until the result is dropped.
-    pub(crate) fn begin(&self) -> Answering {
-        self.entry.begin()
-    }
-
-    /// Records that the current request waits because the client requested the wait.
-    pub(crate) fn note_wait(&self) {
-        self.entry.note_wait();
-    }
-
-    /// Returns whether the latest request waited because the client requested the wait.
-    #[must_use]
-    pub(crate) fn has_waited(&self) -> bool {
-        self.entry.has_waited()
-    }
-
-    /// Allows the connection to be closed in favour of others while the request waits.
-    #[must_use]
-    pub(crate) fn pause(&self) -> Pause {
-        self.entry.pause()
-    }
-}
+use super::held::{Answer, ClientConnection};
 
 /// An extension of a response: its body is read as it is sent, so that only a piece of it is in
 /// memory.
@@ -109,8 +42,8 @@ impl<S> Exchange<S> {
         Self { answer, connection }
     }
 
-    pub(super) fn entry(&self) -> &Entry {
-        &self.connection.entry
+    pub(super) fn connection(&self) -> &ClientConnection {
+        &self.connection
     }
 
     /// Answers a request. It counts as being answered until the body of the response ends.
@@ -122,8 +55,8 @@ impl<S> Exchange<S> {
         S: Fn(Request<Received>, ClientConnection) -> Answered<B>,
         B: Body + 'static,
     {
-        let is_reserved = self.connection.is_reserved;
-        let answering = self.entry().begin();
+        let is_reserved = self.connection.is_reserved();
+        let answering = self.connection.begin();
         let answered = (self.answer)(request, self.connection.clone());
         async move {
             let answer = answered.await;

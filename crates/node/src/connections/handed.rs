@@ -20,8 +20,8 @@ use seqd_guards::is_out;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use super::buffered::close_unread;
-use super::exchange::{Answered, ClientConnection, Exchange, Received};
-use super::held::Entry;
+use super::exchange::{Answered, Exchange, Received};
+use super::held::ClientConnection;
 use super::paced::Paced;
 
 /// Detects that hyper is between two requests.
@@ -30,7 +30,7 @@ use super::paced::Paced;
 /// heads in its buffer, which it returns. After the flush that follows the response, hyper has
 /// nothing left to write.
 struct Boundary {
-    entry: Entry,
+    client: ClientConnection,
     /// True if the connection may be taken back after the response to the latest request.
     may_return: AtomicBool,
     /// True if the rest of a body, or another request, may arrive after the latest response.
@@ -70,7 +70,7 @@ where
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Unpin + 'static,
 {
     let boundary = Arc::new(Boundary {
-        entry: exchange.entry().clone(),
+        client: exchange.connection().clone(),
         may_return: AtomicBool::new(false),
         may_be_unread: AtomicBool::new(false),
         is_reached: AtomicBool::new(false),
@@ -151,7 +151,7 @@ impl Boundary {
     }
 
     fn flushed(&self) {
-        if self.entry.is_idle() && self.may_return.load(Ordering::Relaxed) {
+        if self.client.is_idle() && self.may_return.load(Ordering::Relaxed) {
             self.is_reached.store(true, Ordering::Relaxed);
         }
     }

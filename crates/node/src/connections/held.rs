@@ -43,7 +43,9 @@ const SEARCH_AGE: Duration = Duration::from_millis(50);
 /// The activity of a connection.
 #[derive(Debug)]
 struct Activity {
-    from: Option<IpAddr>,
+    address: Option<IpAddr>,
+    is_reserved: bool,
+    is_first: bool,
     accepted: Instant,
     /// The tenant to which the connection is charged, as a number.
     tenant: AtomicU64,
@@ -138,17 +140,33 @@ struct Loser {
     activity: Arc<Activity>,
 }
 
-/// The handle of one connection in [`Held`].
+/// A connection of a client.
 #[derive(Clone, Debug)]
-pub(super) struct Entry(Arc<Activity>);
+pub(crate) struct ClientConnection(Arc<Activity>);
 
-impl Entry {
-    pub(super) fn from(&self) -> Option<IpAddr> {
-        self.0.from
+impl ClientConnection {
+    /// The address of the client; `None` if the network has no addresses.
+    #[must_use]
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.0.address
     }
 
-    /// Charges the connection to another tenant.
-    pub(super) fn charge(&self, tenant: Tenant) {
+    /// Returns whether the connection has a reserved place, because it arrived while no other
+    /// connection could be closed. It serves a single request.
+    #[must_use]
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.0.is_reserved
+    }
+
+    /// Returns whether the client's address had no other connection when this one arrived. Recorded
+    /// only for connections in reserved places.
+    #[must_use]
+    pub(crate) fn is_first(&self) -> bool {
+        self.0.is_first
+    }
+
+    /// Charges the connection to the tenant of its latest request.
+    pub(crate) fn charge(&self, tenant: Tenant) {
         let bits = tenant.to_bits();
         if self.0.tenant.load(Ordering::Relaxed) != bits && !is_out!(ConnectionsCharged) {
             self.0.tenant.store(bits, Ordering::Relaxed);
@@ -165,7 +183,8 @@ impl Entry {
         self.0.since.store(event, Ordering::Relaxed);
     }
 
-    pub(super) fn begin(&self) -> Answering {
+    /// Counts a request as being answered until the result is dropped.
+    pub(crate) fn begin(&self) -> Answering {
         self.0.requests.fetch_add(1, Ordering::Relaxed);
         self.0.has_asked.store(true, Ordering::Relaxed);
         self.0.has_waited.store(false, Ordering::Relaxed);
@@ -173,15 +192,20 @@ impl Entry {
         Answering(self.clone())
     }
 
-    pub(super) fn note_wait(&self) {
+    /// Records that the current request waits because the client requested the wait.
+    pub(crate) fn note_wait(&self) {
         self.0.has_waited.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn has_waited(&self) -> bool {
+    /// Returns whether the latest request waited because the client requested the wait.
+    #[must_use]
+    pub(crate) fn has_waited(&self) -> bool {
         self.0.has_waited.load(Ordering::Relaxed)
     }
 
-    pub(super) fn pause(&self) -> Pause {
+    /// Allows the connection to be closed in favour of others while the request waits.
+    #[must_use]
+    pub(crate) fn pause(&self) -> Pause {
         self.0.pauses.fetch_add(1, Ordering::Relaxed);
         Pause(self.clone())
     }
@@ -214,7 +238,7 @@ impl Entry {
 /// its body, or for the grant of a lock. Meanwhile, its connection may be closed in favour of
 /// others.
 #[derive(Debug)]
-pub(crate) struct Pause(Entry);
+pub(crate) struct Pause(ClientConnection);
 
 impl Drop for Pause {
     fn drop(&mut self) {
@@ -224,7 +248,7 @@ impl Drop for Pause {
 
 /// Counts a request while it is answered.
 #[must_use]
-pub(crate) struct Answering(Entry);
+pub(crate) struct Answering(ClientConnection);
 
 impl Answering {
     /// Attaches the body of the response. The request counts as being answered until the body ends.
@@ -301,11 +325,17 @@ impl Held {
         }
     }
 
-    /// The entry of a connection from this address. It is not added yet.
-    pub(super) fn entry(&self, from: Option<IpAddr>) -> Entry {
-        let tenant = from.map_or(Tenant::OPERATOR, Tenant::of_address);
-        let entry = Entry(Arc::new(Activity {
-            from,
+    /// A connection from this address. It is not added yet.
+    pub(super) fn connection(
+        &self,
+        address: Option<IpAddr>,
+        is_reserved: bool,
+    ) -> ClientConnection {
+        let tenant = address.map_or(Tenant::OPERATOR, Tenant::of_address);
+        let connection = ClientConnection(Arc::new(Activity {
+            address,
+            is_reserved,
+            is_first: is_reserved && self.is_first(address),
             accepted: Instant::now(),
             tenant: AtomicU64::new(tenant.to_bits()),
             requests: AtomicUsize::new(0),
@@ -316,8 +346,8 @@ impl Held {
             unsent: AtomicUsize::new(0),
             shared: Arc::clone(&self.shared),
         }));
-        entry.event();
-        entry
+        connection.event();
+        connection
     }
 
     /// Makes a place for another connection. If all places are taken, one connection is closed (see
@@ -378,17 +408,17 @@ impl Held {
         false
     }
 
-    /// Returns whether the address of a connection has no other connection.
-    pub(super) fn is_first(&self, entry: &Entry) -> bool {
+    /// Returns whether no connection comes from this address.
+    fn is_first(&self, address: Option<IpAddr>) -> bool {
         let others = self.connections.iter();
         others
             .filter(|(task, _)| !task.is_finished())
-            .all(|(_, one)| one.from != entry.0.from)
+            .all(|(_, one)| one.address != address)
     }
 
     /// Adds a connection.
-    pub(super) fn add(&mut self, connection: AbortHandle, entry: &Entry) {
-        self.connections.push((connection, Arc::clone(&entry.0)));
+    pub(super) fn add(&mut self, task: AbortHandle, connection: &ClientConnection) {
+        self.connections.push((task, Arc::clone(&connection.0)));
     }
 
     /// Waits until too many bytes are unsent. May be dropped while it waits.

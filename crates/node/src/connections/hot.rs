@@ -18,9 +18,9 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::arriving::arriving;
 use super::buffered::{Buffered, Filled, close_unread};
-use super::exchange::{Answered, ClientConnection, Exchange, Received};
+use super::exchange::{Answered, Exchange, Received};
 use super::head::{IsHot, Next, next};
-use super::held::Answer;
+use super::held::{Answer, ClientConnection};
 use super::paced::TOGETHER;
 use crate::clock::OsClock;
 use crate::times::http_date;

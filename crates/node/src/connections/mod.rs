@@ -21,9 +21,9 @@ mod port;
 mod serve;
 
 pub(crate) use buffered::{Buffered, Filled, REST_WAIT};
-pub(crate) use exchange::{Answered, ClientConnection, Received, Streamed};
+pub(crate) use exchange::{Answered, Received, Streamed};
 pub(crate) use head::IsHot;
-pub(crate) use held::Pause;
+pub(crate) use held::{ClientConnection, Pause};
 pub(crate) use limits::{Bounds, HttpLimits, Unreadable};
 pub(crate) use paced::Paced;
 pub(crate) use port::{Port, Stopping};

@@ -4,6 +4,12 @@
 //! as fast. They are held back until hyper reads the next request or has nothing to add. The
 //! corresponding option of hyper has no limit, and withholds responses while the next request is
 //! incomplete.
+//!
+//! TLS accepts bytes that the client cannot receive yet, up to [`WRITE_BUFFER`]. They count as
+//! unsent, and the time limit of a write applies to them, until TLS has passed them on.
+
+#[cfg(test)]
+mod tests;
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -15,10 +21,11 @@ use bytes::Bytes;
 use bytes::{Buf, BytesMut};
 use hyper::{Response, StatusCode};
 use memchr::memmem;
+use seqd_net::WRITE_BUFFER;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::held::Entry;
+use super::held::ClientConnection;
 use super::limits::{Bounds, Unreadable};
 
 /// The first bytes of a client that uses HTTP/2 without an upgrade, and the response to it. Without
@@ -35,7 +42,7 @@ pub(super) const TOGETHER: usize = 32 * 1024;
 
 pub(crate) struct Paced<S> {
     stream: S,
-    entry: Entry,
+    client: ClientConnection,
     /// `None` for a protocol other than HTTP.
     unreadable: Option<Unreadable>,
     write_wait: Duration,
@@ -48,20 +55,22 @@ pub(crate) struct Paced<S> {
     may_follow: bool,
     /// The timer for the first byte.
     silent: Option<Pin<Box<Sleep>>>,
-    /// The timer while nothing can be written.
+    /// The timer while the client receives nothing.
     blocked: Option<Pin<Box<Sleep>>>,
+    /// The most bytes that the stream has accepted and not sent.
+    buffered: usize,
 }
 
 impl<S> Paced<S> {
     pub(super) fn new(
         stream: S,
         bounds: &Bounds,
-        entry: Entry,
+        client: ClientConnection,
         unreadable: Option<Unreadable>,
     ) -> Self {
         Self {
             stream,
-            entry,
+            client,
             unreadable,
             write_wait: bounds.write_wait,
             held: BytesMut::new(),
@@ -69,6 +78,7 @@ impl<S> Paced<S> {
             may_follow: false,
             silent: bounds.first_byte.map(|longest| Box::pin(sleep(longest))),
             blocked: None,
+            buffered: 0,
         }
     }
 }
@@ -121,15 +131,48 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
         cx: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(result) = &written {
-            self.blocked = None;
-            self.entry.sent(*result.as_ref().unwrap_or(&0));
-            return written;
+        let Poll::Ready(result) = written else {
+            return self.or_too_late(cx);
+        };
+        self.buffered += *result.as_ref().unwrap_or(&0);
+        match Pin::new(&mut self.stream).poll_flush(cx) {
+            Poll::Ready(Ok(())) => self.sent_all_but(0),
+            _ => self.sent_all_but(WRITE_BUFFER),
         }
+        Poll::Ready(result)
+    }
+
+    /// Records that the stream has sent all accepted bytes, up to this many.
+    fn sent_all_but(&mut self, most_buffered: usize) {
+        let sent = self.buffered.saturating_sub(most_buffered);
+        if sent > 0 {
+            self.buffered -= sent;
+            self.client.sent(sent);
+        }
+        if sent > 0 || most_buffered == 0 {
+            self.blocked = None;
+        }
+    }
+
+    /// Waits, and fails when the client has received nothing for too long.
+    fn or_too_late<R>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<R>> {
         let wait = self.write_wait;
         let blocked = self.blocked.get_or_insert_with(|| Box::pin(sleep(wait)));
         ready!(blocked.as_mut().poll(cx));
         Poll::Ready(Err(timed_out("the client does not read its response")))
+    }
+
+    /// The result of a flush or of a shutdown, with the same time limit as a write.
+    fn flushed(
+        &mut self,
+        cx: &mut Context<'_>,
+        flushed: Poll<io::Result<()>>,
+    ) -> Poll<io::Result<()>> {
+        if flushed.is_pending() {
+            return self.or_too_late(cx);
+        }
+        self.sent_all_but(0);
+        flushed
     }
 
     fn poll_write_held(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -151,14 +194,15 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
 
     /// Adds a response to the held responses.
     pub(super) fn hold(&mut self, response: &[u8]) {
-        self.entry.gave(response.len());
+        self.client.gave(response.len());
         self.held.extend_from_slice(response);
     }
 
     /// Writes all responses that are held back.
     pub(super) fn poll_flush_held(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_write_held(cx))?;
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.flushed(cx, flushed)
     }
 
     pub(super) async fn flush_held(&mut self) -> io::Result<()> {
@@ -168,7 +212,7 @@ impl<S: AsyncWrite + Unpin> Paced<S> {
 
 impl<S> Drop for Paced<S> {
     fn drop(&mut self) {
-        self.entry.left();
+        self.client.left();
     }
 }
 
@@ -254,215 +298,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Paced<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_write_held(cx))?;
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use hyper::Request;
-    use hyper::body::{Body, Frame, Incoming};
-    use hyper::service::service_fn;
-    use hyper_util::rt::TokioIo;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
-    use tokio::time::{Instant, timeout};
-
-    use super::super::held::Held;
-    use super::super::limits::HttpLimits;
-    use super::*;
-
-    const LIMITS: HttpLimits = HttpLimits {
-        head_bytes: 32 * 1024,
-        headers: 64,
-        hot: None,
-        head_wait: Some(Duration::from_secs(100)),
-        bounds: BOUNDS,
-    };
-    const FIRST_BYTE: Duration = Duration::from_secs(5);
-    const BOUNDS: Bounds = Bounds {
-        first_byte: Some(FIRST_BYTE),
-        write_wait: Duration::from_secs(10),
-        unsent_bytes: 1 << 20,
-    };
-    const SECOND: Duration = Duration::from_secs(1);
-
-    /// A body of one piece.
-    struct Once(Option<Bytes>);
-
-    impl Body for Once {
-        type Data = Bytes;
-        type Error = Infallible;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
-        }
-
-        fn is_end_stream(&self) -> bool {
-            self.0.is_none()
-        }
-
-        fn size_hint(&self) -> hyper::body::SizeHint {
-            let length = self.0.as_ref().map_or(0, Bytes::len);
-            hyper::body::SizeHint::with_exact(length as u64)
-        }
-    }
-
-    /// The client's side of a served connection with a buffer of `on_its_way` bytes, and the number
-    /// of answered requests. `/slow` takes a minute. Any other path has a response of `length`
-    /// bytes.
-    fn served(on_its_way: usize, length: usize) -> (DuplexStream, Arc<AtomicUsize>) {
-        let (near, far) = duplex(on_its_way);
-        let answered = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&answered);
-        let service = service_fn(move |request: Request<Incoming>| {
-            let count = Arc::clone(&count);
-            async move {
-                if request.uri().path() == "/slow" {
-                    sleep(60 * SECOND).await;
-                }
-                count.fetch_add(1, Ordering::SeqCst);
-                let body = Once(Some(Bytes::from(vec![b'x'; length])));
-                Ok::<_, Infallible>(Response::new(body))
-            }
-        });
-        tokio::spawn(async move {
-            let entry = Held::new(2, BOUNDS.unsent_bytes).entry(None);
-            let unreadable: Unreadable = Arc::new(|_| Response::new(Bytes::from_static(b"why")));
-            let stream = TokioIo::new(Paced::new(near, &BOUNDS, entry, Some(unreadable)));
-            let _ = LIMITS.builder().serve_connection(stream, service).await;
-        });
-        (far, answered)
-    }
-
-    const ONE: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
-
-    async fn answer(client: &mut DuplexStream, length: usize) {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let byte = timeout(SECOND, client.read_u8()).await;
-            head.push(byte.expect("an answer in time").unwrap());
-        }
-        let mut body = vec![0; length];
-        client.read_exact(&mut body).await.unwrap();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_waits_neither_for_a_partial_request_nor_for_a_slow_one_after_it() {
-        for behind in [
-            &b"\r\n"[..],
-            b"GE",
-            b"GET /slow HTTP/1.1\r\nhost: a\r\n\r\n",
-        ] {
-            let (mut client, _) = served(1 << 20, 3);
-            client.write_all(&[ONE, behind].concat()).await.unwrap();
-            answer(&mut client, 3).await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn pipelined_answers_leave_together_and_in_order() {
-        let (mut client, answered) = served(1 << 20, 3);
-        client.write_all(&ONE.repeat(100)).await.unwrap();
-        for _ in 0..100 {
-            answer(&mut client, 3).await;
-        }
-        assert_eq!(answered.load(Ordering::SeqCst), 100);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn answers_that_are_never_read_are_few_and_end_the_connection() {
-        let (mut client, answered) = served(64 << 10, 100 << 10);
-        client.write_all(&ONE.repeat(1000)).await.unwrap();
-        sleep(BOUNDS.write_wait / 2).await;
-        let few = answered.load(Ordering::SeqCst);
-        assert!(few <= 3, "{few} answers of 100 KiB");
-        sleep(BOUNDS.write_wait).await;
-        let mut rest = Vec::new();
-        let read = timeout(SECOND, client.read_to_end(&mut rest)).await;
-        assert!(read.is_ok(), "the connection is open");
-        assert_eq!(answered.load(Ordering::SeqCst), few);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_client_that_reads_slowly_gets_everything() {
-        let (mut client, _) = served(1 << 10, 10 << 10);
-        client.write_all(&ONE.repeat(20)).await.unwrap();
-        for _ in 0..20 {
-            sleep(BOUNDS.write_wait / 2).await;
-            answer(&mut client, 10 << 10).await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_head_that_cannot_be_read_is_answered_with_a_body_after_those_before_it() {
-        let many = format!(
-            "GET / HTTP/1.1\r\n{}\r\n",
-            "a: b\r\n".repeat(LIMITS.headers + 1)
-        );
-        let long = format!(
-            "GET / HTTP/1.1\r\na: {}\r\n\r\n",
-            "b".repeat(LIMITS.head_bytes)
-        );
-        for (head, status) in [
-            (&b"GET / HTTP/1.1\r\nno colon\r\n\r\n"[..], 400),
-            (b"GET /\r\n\r\n", 400),
-            (b"no request\r\n\r\n", 400),
-            (many.as_bytes(), 431),
-            (long.as_bytes(), 431),
-        ] {
-            for before in [0, 1, 20] {
-                let (mut client, _) = served(1 << 20, 3);
-                let all = [&ONE.repeat(before), head].concat();
-                client.write_all(&all).await.unwrap();
-                for _ in 0..before {
-                    answer(&mut client, 3).await;
-                }
-                let mut last = String::new();
-                client.read_to_string(&mut last).await.unwrap();
-                let begin = format!("HTTP/1.1 {status} ");
-                assert!(last.starts_with(&begin), "{status} {before}: {last:?}");
-                assert!(last.contains("connection: close\r\n"), "{last:?}");
-                assert!(
-                    last.ends_with("content-length: 3\r\n\r\nwhy") || last.ends_with("\r\n\r\nwhy"),
-                    "{last:?}"
-                );
-                assert!(last.contains("content-length: 3\r\n"), "{last:?}");
-            }
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn http_2_is_refused_with_an_answer() {
-        let (mut client, _) = served(1 << 10, 3);
-        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-        client.write_all(preface).await.unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(head.starts_with("HTTP/1.1 505 "), "{answer}");
-        assert!(head.contains(&format!("content-length: {}", body.len())));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_that_sends_nothing_is_closed() {
-        let (mut client, _) = served(1 << 10, 3);
-        let began = Instant::now();
-        let end = client.read_u8().await;
-        assert!(end.is_err());
-        assert!(began.elapsed() >= FIRST_BYTE && began.elapsed() < 2 * FIRST_BYTE);
-        // After its first request, a connection may be idle for longer.
-        let (mut client, _) = served(1 << 10, 3);
-        client.write_all(ONE).await.unwrap();
-        answer(&mut client, 3).await;
-        sleep(2 * FIRST_BYTE).await;
-        client.write_all(ONE).await.unwrap();
-        answer(&mut client, 3).await;
+        let closed = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.flushed(cx, closed)
     }
 }

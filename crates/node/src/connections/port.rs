@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 
-use seqd_net::{Acceptor, Connection, Listen};
+use futures_util::FutureExt as _;
+use seqd_net::{Acceptor, BoxStream, Listen};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::exchange::ClientConnection;
-use super::held::Held;
+use super::held::{ClientConnection, Held};
 use super::limits::{Bounds, Unreadable};
 use super::paced::Paced;
 use crate::descriptors::CLIENTS;
@@ -46,7 +46,7 @@ impl Port {
         connection: S,
     ) -> io::Result<Port>
     where
-        S: Fn(Paced<Connection>, ClientConnection, Stopping) -> F + Send + 'static,
+        S: Fn(Paced<BoxStream>, ClientConnection, Stopping) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         let acceptor = Acceptor::open(listener, CLIENTS)?;
@@ -90,7 +90,7 @@ async fn serve<S, F>(
     stop: impl Future<Output = Duration> + Send,
 ) -> bool
 where
-    S: Fn(Paced<Connection>, ClientConnection, Stopping) -> F + Send,
+    S: Fn(Paced<BoxStream>, ClientConnection, Stopping) -> F + Send,
     F: Future<Output = ()> + Send + 'static,
 {
     let (stopping, is_stopping) = watch::channel(false);
@@ -99,8 +99,8 @@ where
     let mut held = Held::new(acceptor.most(), bounds.unsent_bytes);
     let mut stop = pin!(stop);
     let grace = loop {
-        let stream = tokio::select! {
-            stream = acceptor.accept() => stream,
+        let (accepted, permit) = tokio::select! {
+            accepted = acceptor.accept() => accepted,
             () = held.too_much() => {
                 held.relieve();
                 continue;
@@ -109,13 +109,12 @@ where
         };
         while connections.try_join_next().is_some() {}
         let has_place = held.make_place();
-        let entry = held.entry(stream.from());
-        let is_first = !has_place && held.is_first(&entry);
-        let client = ClientConnection::new(entry.clone(), !has_place, is_first);
-        let stream = Paced::new(stream, &bounds, entry.clone(), unreadable.clone());
+        let client = held.connection(accepted.from, !has_place);
+        let stream = Paced::new(accepted.stream, &bounds, client.clone(), unreadable.clone());
         let stopping = Stopping(is_stopping.clone());
-        let task = connections.spawn(connection(stream, client, stopping));
-        held.add(task, &entry);
+        let served = connection(stream, client.clone(), stopping);
+        let task = connections.spawn(served.map(|()| drop(permit)));
+        held.add(task, &client);
     };
     drop(acceptor);
     stopping.send_replace(true);

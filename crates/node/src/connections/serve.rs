@@ -15,8 +15,9 @@ use seqd_net::Listen;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::buffered::Buffered;
-use super::exchange::{Answered, ClientConnection, Exchange, Received};
+use super::exchange::{Answered, Exchange, Received};
 use super::handed;
+use super::held::ClientConnection;
 use super::hot::{Hot, Then};
 use super::limits::{HttpLimits, Unreadable};
 use super::paced::Paced;

@@ -7,6 +7,7 @@ use seqd_api::{
     FormatError, IdBody, IdFormat, IdParts, IdPartsQuery, IdQuery, IdText, IdValue, Media, Need,
     Problem, Scope, Typed as _, op,
 };
+use serde::Serialize;
 use serde_json::to_writer;
 
 use super::costly;
@@ -132,7 +133,7 @@ pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Respon
     if request.media == Media::Text {
         for id in minted.ids() {
             match &wanted.text {
-                None => push_decimal(&mut out, id),
+                None => push_json(&mut out, &id)?,
                 Some(_) => out.extend_from_slice(wanted.render(id)?.as_bytes()),
             }
             out.push(b'\n');
@@ -145,10 +146,10 @@ pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Respon
             out.push(b',');
         }
         match (&wanted.text, wanted.numeric) {
-            (None, true) => push_decimal(&mut out, id),
+            (None, true) => push_json(&mut out, &id)?,
             (None, false) => {
                 out.push(b'"');
-                push_decimal(&mut out, id);
+                push_json(&mut out, &id)?;
                 out.push(b'"');
             }
             (Some(_), _) => push_json(&mut out, &wanted.render(id)?)?,
@@ -157,31 +158,15 @@ pub(super) async fn many(node: Arc<Services>, request: Request) -> Result<Respon
     out.extend_from_slice(b"],\"layout\":");
     push_json(&mut out, minter.layout().name())?;
     out.extend_from_slice(b",\"worker\":");
-    push_decimal(&mut out, u64::from(minted.worker().0));
+    push_json(&mut out, &minted.worker().0)?;
     out.extend_from_slice(b",\"node\":");
     push_json(&mut out, node.node())?;
     out.push(b'}');
     Ok(Response::json_bytes(out))
 }
 
-fn push_json(out: &mut Vec<u8>, text: &str) -> Result<(), Problem> {
-    to_writer(out, text).map_err(|error| internal(&error))
-}
-
-/// Appends decimal digits without a `String` in between.
-fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
-    // 20 digits hold 2^64 - 1.
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
+fn push_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> Result<(), Problem> {
+    to_writer(out, value).map_err(|error| internal(&error))
 }
 
 /// Decodes an ID. The holder of its worker is shown only to callers that may read the workers; all
@@ -199,18 +184,4 @@ pub(super) async fn parts(
         parts.origin_detail = None;
     }
     Ok(parts)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn decimals_are_written_as_by_the_formatter() {
-        for number in [0, 9, 10, 117_450_583_018_840_065, u64::MAX] {
-            let mut out = Vec::new();
-            push_decimal(&mut out, number);
-            assert_eq!(out, number.to_string().as_bytes());
-        }
-    }
 }

@@ -64,7 +64,7 @@ fn to_api(check: &services::Check) -> Check {
 
 pub(super) async fn metrics(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
-    let text = node.metrics.text().map_err(|error| internal(&error))?;
+    let text = node.metrics().map_err(|error| internal(&error))?;
     Ok(match request.media {
         Media::OpenMetrics => Response::open_metrics(text),
         _ => Response::metrics(plain(&text)),
@@ -101,7 +101,7 @@ pub(super) async fn config(node: Arc<Services>, request: Request) -> Result<Resp
 /// `/problems/{code}`: the meaning of an error code.
 pub(super) async fn problem(_: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let NoFields {} = request.decode()?;
-    let Ok(code) = request.name().parse::<ErrorCode>() else {
+    let Some(code) = ErrorCode::of(request.name()) else {
         let known: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
         let problem = Problem::new(ErrorCode::NotFound, "there is no such error code");
         return Err(match nearest(request.name(), &known) {

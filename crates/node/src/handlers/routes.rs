@@ -69,7 +69,7 @@ fn next_name(path: &str) -> Option<&str> {
 }
 
 impl Router {
-    pub(crate) fn new(context: Context, services: &Arc<Services>) -> Router {
+    pub(crate) fn new(mut context: Context, services: &Arc<Services>) -> Router {
         let mut open = Vec::new();
         open.extend(services.tiny_id.is_some().then_some(compat::TINY_ID));
         let mut routes = table();
@@ -79,7 +79,8 @@ impl Router {
         } else {
             routes.retain(|route| route.operation.id != op::GetOpenApi::ROW.id);
         }
-        let context = Arc::new(context.with_open_folders(open));
+        context.open_folders = open;
+        let context = Arc::new(context);
         let endpoint = |row, method| Endpoint::new(&context, services, row, method);
         let hot = Endpoints {
             get_id: endpoint(op::GetId::ROW, Method::Get),

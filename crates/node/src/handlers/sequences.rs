@@ -122,9 +122,8 @@ pub(super) async fn grant(node: Arc<Services>, request: Request) -> Result<Respo
     let wanted = request.decode()?;
     let name = sequence_name(request.name())?;
     let has_key = request.key.is_some();
-    let grant = node
-        .segments
-        .grant(name, &wanted, has_key, request.deadline);
+    let sequences = &node.sequences;
+    let grant = sequences.grant_segment(name, &wanted, has_key, request.deadline);
     Response::json(&grant.await?)
 }
 

@@ -1,6 +1,6 @@
 //! The table of operations, each with the service that serves it.
 
-use seqd_api::{AddMember, JsonText, Problem, UpdateMember, op};
+use seqd_api::{AddMember, JsonText, MemberChange, Problem, Typed, UpdateMember, op};
 use seqd_raft::ChangeOfMembers;
 use serde::Deserialize;
 
@@ -10,7 +10,7 @@ use crate::access::Right;
 use crate::http::etag::if_match;
 use crate::http::{Call, Route};
 use crate::problems::invalid;
-use crate::services::{ServiceError, Services, checked, checked_addresses, sequence_name};
+use crate::services::{ServiceError, Services, sequence_name};
 
 type R = Route<Services>;
 
@@ -104,7 +104,7 @@ fn sequences_and_segments() -> Vec<R> {
                 grant",
                 )
             })?;
-            let returned = s.segments.give_back(name, grant, &c.fields, c.deadline);
+            let returned = s.sequences.give_back(name, grant, &c.fields, c.deadline);
             Ok::<_, Problem>(returned.await?)
         }),
     ]
@@ -283,64 +283,41 @@ fn cluster() -> Vec<R> {
     ]
 }
 
+/// A change of one member, with its dry run.
+fn member<O>(operation: O, of: fn(&Call<O::Request>) -> ChangeOfMembers) -> R
+where
+    O: Typed<Request: Send, Response = MemberChange> + Copy + 'static,
+{
+    R::planned(
+        operation,
+        move |s, c| async move { s.cluster.plan(of(&c), c.deadline).await },
+        move |s, c| async move { s.cluster.change(of(&c), c.deadline).await },
+    )
+}
+
 fn members() -> Vec<R> {
     vec![
         R::json(op::ListMembers, |s, c| async move {
             s.cluster.members(&c.fields)
         }),
-        R::planned(
-            op::AddMemberOp,
-            |s, c| async move {
-                let AddMember { name, peer, http } = checked(c.fields.clone())?;
-                let change = ChangeOfMembers::Add { name, peer, http };
-                s.cluster.plan(change, c.deadline).await
-            },
-            |s, c| async move { s.cluster.add(c.fields.clone(), c.deadline).await },
-        ),
-        R::planned(
-            op::RemoveMember,
-            |s, c| async move {
-                let name = c.name().to_owned();
-                s.cluster
-                    .plan(ChangeOfMembers::Remove { name }, c.deadline)
-                    .await
-            },
-            |s, c| async move { s.cluster.remove(c.name(), c.deadline).await },
-        ),
-        R::planned(
-            op::PromoteMember,
-            |s, c| async move {
-                let name = c.name().to_owned();
-                s.cluster
-                    .plan(ChangeOfMembers::Promote { name }, c.deadline)
-                    .await
-            },
-            |s, c| async move { s.cluster.promote(c.name(), c.deadline).await },
-        ),
-        R::planned(
-            op::DemoteMember,
-            |s, c| async move {
-                let name = c.name().to_owned();
-                s.cluster
-                    .plan(ChangeOfMembers::Demote { name }, c.deadline)
-                    .await
-            },
-            |s, c| async move { s.cluster.demote(c.name(), c.deadline).await },
-        ),
-        R::planned(
-            op::UpdateMemberOp,
-            |s, c| async move {
-                let UpdateMember { peer, http } = checked_addresses(c.fields.clone())?;
-                let name = c.name().to_owned();
-                let change = ChangeOfMembers::Update { name, peer, http };
-                s.cluster.plan(change, c.deadline).await
-            },
-            |s, c| async move {
-                s.cluster
-                    .update(c.name(), c.fields.clone(), c.deadline)
-                    .await
-            },
-        ),
+        member(op::AddMemberOp, |c| {
+            let AddMember { name, peer, http } = c.fields.clone();
+            ChangeOfMembers::Add { name, peer, http }
+        }),
+        member(op::RemoveMember, |c| ChangeOfMembers::Remove {
+            name: c.name().to_owned(),
+        }),
+        member(op::PromoteMember, |c| ChangeOfMembers::Promote {
+            name: c.name().to_owned(),
+        }),
+        member(op::DemoteMember, |c| ChangeOfMembers::Demote {
+            name: c.name().to_owned(),
+        }),
+        member(op::UpdateMemberOp, |c| {
+            let (name, fields) = (c.name().to_owned(), c.fields.clone());
+            let UpdateMember { peer, http } = fields;
+            ChangeOfMembers::Update { name, peer, http }
+        }),
     ]
 }
 

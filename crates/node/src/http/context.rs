@@ -14,9 +14,8 @@ use super::gate::{REQUEST_ID, RequestIds, SEQD_NODE};
 use super::hosts::Hosts;
 use super::request::Bodies;
 use super::response::Response;
-use super::slow::{SlowLog, SlowRequest};
+use super::slow::SlowLog;
 use super::trace::Trace;
-use crate::access::Access;
 use crate::admission::{Admission, Meter};
 use crate::metrics::HttpMetrics;
 
@@ -26,23 +25,20 @@ pub(crate) type OwnCluster = Box<dyn Fn() -> Option<String> + Send + Sync>;
 pub(crate) struct Context {
     pub(super) request_ids: RequestIds,
     pub(super) node: HeaderValue,
-    pub(super) admission: Admission,
+    /// The checks that all ports share.
+    pub(crate) admission: Admission,
     pub(super) metrics: HttpMetrics,
     pub(super) cluster: OwnCluster,
-    pub(super) hosts: Hosts,
-    pub(super) bodies: Bodies,
+    /// The host names under which the node accepts requests; by default the loopback names.
+    pub(crate) hosts: Hosts,
+    pub(crate) bodies: Bodies,
     /// The folders of paths that admit callers without a token: pages, and routes whose handlers
     /// check a token of their own.
-    pub(super) open_folders: Vec<&'static str>,
-    pub(super) slow: SlowLog,
+    pub(crate) open_folders: Vec<&'static str>,
+    pub(crate) slow: SlowLog,
 }
 
 impl Context {
-    /// The checks that all ports share.
-    pub(crate) fn admission(&self) -> Admission {
-        self.admission.clone()
-    }
-
     /// The context of the node with this name; `None` if the name cannot be a header value.
     pub(crate) fn new(
         node: &str,
@@ -64,41 +60,10 @@ impl Context {
         })
     }
 
-    /// Sets the host names under which the node accepts requests. The default is the loopback
-    /// names.
-    pub(crate) fn with_hosts(self, hosts: Hosts) -> Context {
-        Context { hosts, ..self }
-    }
-
-    /// Logs slow requests.
-    pub(crate) fn with_slow_log(self, slow: SlowLog) -> Context {
-        Context { slow, ..self }
-    }
-
-    /// Limits the share of memory for bodies that one tenant may hold.
-    pub(crate) fn with_share(self, share: Share) -> Context {
-        let bodies = Bodies::new(share);
-        Context { bodies, ..self }
-    }
-
-    /// Admits callers without a token to these paths and to everything below them.
-    pub(crate) fn with_open_folders(self, open_folders: Vec<&'static str>) -> Context {
-        Context {
-            open_folders,
-            ..self
-        }
-    }
-
     /// Returns whether the path admits callers without a token.
     pub(super) fn is_open(&self, path: &str) -> bool {
         let mut rests = (self.open_folders.iter()).filter_map(|folder| path.strip_prefix(*folder));
         rests.any(|rest| rest.is_empty() || rest.starts_with('/'))
-    }
-
-    /// Requires tokens from callers.
-    pub(crate) fn with_access(mut self, access: Access) -> Context {
-        self.admission.access = access;
-        self
     }
 }
 
@@ -106,6 +71,8 @@ impl Context {
 pub(super) struct Arrival {
     pub(super) id: HeaderValue,
     pub(super) trace: Trace,
+    /// Whether the client requested a wait. Such a request is never logged as slow.
+    pub(super) has_waited: bool,
     at: Instant,
 }
 
@@ -119,6 +86,7 @@ impl Arrival {
         Arrival {
             id: context.request_ids.of(headers),
             trace: Trace::of(headers),
+            has_waited: false,
             at,
         }
     }
@@ -147,43 +115,13 @@ impl Exit {
     pub(super) fn finish(&self, response: Response, arrival: Arrival) -> http::Response<Body> {
         let (status, took) = (response.status().as_u16(), arrival.at.elapsed());
         self.meter.answered(status, took);
-        if self.context.slow.is_slow(took) {
-            self.log_slow(status, took, &arrival);
+        let slow = &self.context.slow;
+        if !arrival.has_waited && slow.is_slow(took) {
+            slow.log(self.meter.name(), status, took, &arrival);
         }
-        self.with_headers(response, arrival.id)
-    }
-
-    /// Finishes the response to a request whose client requested a wait. It is never logged as
-    /// slow.
-    pub(super) fn finish_waited(
-        &self,
-        response: Response,
-        arrival: Arrival,
-    ) -> http::Response<Body> {
-        let (status, took) = (response.status().as_u16(), arrival.at.elapsed());
-        self.meter.answered(status, took);
-        self.with_headers(response, arrival.id)
-    }
-
-    #[cold]
-    fn log_slow(&self, status: u16, took: Duration, arrival: &Arrival) {
-        let (route, method) = self.meter.name();
-        let ids = arrival.trace.ids();
-        self.context.slow.log(&SlowRequest {
-            route,
-            method,
-            status,
-            took,
-            request_id: arrival.id.to_str().unwrap_or("-"),
-            trace_id: ids.map(|ids| ids.trace),
-            parent_id: ids.map(|ids| ids.parent),
-        });
-    }
-
-    fn with_headers(&self, response: Response, id: HeaderValue) -> http::Response<Body> {
         let mut response = response.into_http();
         let headers = response.headers_mut();
-        headers.insert(REQUEST_ID, id);
+        headers.insert(REQUEST_ID, arrival.id);
         headers.insert(SEQD_NODE, self.context.node.clone());
         if self.context.admission.closing.is_announced() {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));

@@ -30,7 +30,7 @@ pub(crate) use etag::ETag;
 pub(crate) use foreign::{Foreign, with_route};
 pub(crate) use gate::RequestIds;
 pub(crate) use hosts::Hosts;
-pub(crate) use request::Request;
+pub(crate) use request::{Bodies, Request};
 pub(crate) use response::Response;
 pub(crate) use router::{Call, Endpoint, Route, build};
 pub(crate) use server::serve;

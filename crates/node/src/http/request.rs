@@ -12,6 +12,7 @@ use axum::http::request::Parts;
 use axum::http::{self, HeaderMap};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use percent_encoding::percent_decode_str;
 use seqd_api::request::{MAX_BODY_BYTES, decode, decode_known, each_once};
 use seqd_api::{ErrorCode, Media, Problem};
 use seqd_raft::{Part, Pool};
@@ -182,20 +183,11 @@ fn query_of(parts: &Parts) -> Result<Vec<(String, String)>, Problem> {
 
 /// Returns whether each `%` has two hexadecimal digits, and the decoded bytes are UTF-8.
 fn is_encoded_text(text: &str) -> bool {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
-        let (Some(high), Some(low)) = (digit(), digit()) else {
-            return false;
-        };
-        decoded.push((high * 16 + low) as u8);
-    }
-    std::str::from_utf8(&decoded).is_ok()
+    let is_code = |code: &str| {
+        let digits = code.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    text.split('%').skip(1).all(is_code) && percent_decode_str(text).decode_utf8().is_ok()
 }
 
 /// Removes a key that every path accepts from the query, in which each key occurs once.

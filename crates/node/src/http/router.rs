@@ -342,7 +342,7 @@ impl<S> Endpoint<S> {
         F: Future<Output = Result<Response, Problem>>,
     {
         let context = &self.exit.context;
-        let arrival = Arrival::of(context, request.headers());
+        let mut arrival = Arrival::of(context, request.headers());
         let caller = sender.caller;
         let audit = is_audited(self.operation).then(|| {
             let target = request.uri().path_and_query();
@@ -385,9 +385,7 @@ impl<S> Endpoint<S> {
             audit.answered(response.status().as_u16());
         }
         let connection = sender.connection.as_ref();
-        if connection.is_some_and(ClientConnection::has_waited) {
-            return self.exit.finish_waited(response, arrival);
-        }
+        arrival.has_waited = connection.is_some_and(ClientConnection::has_waited);
         self.exit.finish(response, arrival)
     }
 

@@ -5,22 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::context::Arrival;
+
 /// The most lines per second. If every request is slow, more lines would hide the first ones.
 const LINES_PER_SECOND: u32 = 10;
 
 /// Returns the name of the leader. Called only for a slow request.
 pub(crate) type LeaderName = Box<dyn Fn() -> Option<String> + Send + Sync>;
-
-/// A request for the log.
-pub(super) struct SlowRequest<'a> {
-    pub(super) route: &'static str,
-    pub(super) method: &'static str,
-    pub(super) status: u16,
-    pub(super) took: Duration,
-    pub(super) request_id: &'a str,
-    pub(super) trace_id: Option<&'a str>,
-    pub(super) parent_id: Option<&'a str>,
-}
 
 pub(crate) struct SlowLog {
     /// `None` if no request counts as slow.
@@ -81,7 +72,14 @@ impl SlowLog {
         self.limit.is_some_and(|limit| took >= limit)
     }
 
-    pub(super) fn log(&self, request: &SlowRequest<'_>) {
+    #[cold]
+    pub(super) fn log(
+        &self,
+        (route, method): (&'static str, &'static str),
+        status: u16,
+        took: Duration,
+        arrival: &Arrival,
+    ) {
         let taken = {
             let budget = self.budget.lock();
             let mut budget = budget.unwrap_or_else(PoisonError::into_inner);
@@ -90,15 +88,15 @@ impl SlowLog {
         let Some(omitted) = taken else {
             return;
         };
-        let duration_ms = u64::try_from(request.took.as_millis()).unwrap_or(u64::MAX);
+        let ids = arrival.trace.ids();
         tracing::warn!(
-            route = request.route,
-            method = request.method,
-            status = request.status,
-            duration_ms,
-            request_id = request.request_id,
-            trace_id = request.trace_id,
-            parent_id = request.parent_id,
+            route,
+            method,
+            status,
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            request_id = arrival.id.to_str().unwrap_or("-"),
+            trace_id = ids.map(|ids| ids.trace),
+            parent_id = ids.map(|ids| ids.parent),
             node = self.node,
             leader = (self.leader)(),
             omitted = (omitted > 0).then_some(omitted),

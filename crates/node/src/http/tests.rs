@@ -38,10 +38,12 @@ impl Door {
         let (metrics, timeout) = (Metrics::new(), Duration::from_secs(3));
         let cluster = Box::new(|| None);
         let context = Context::new("n1", RequestIds::new(1), timeout, &metrics.http, cluster);
+        let mut context = context.unwrap();
+        context.admission.access = access;
         Door {
             clock,
             replica,
-            context: Arc::new(context.unwrap().with_access(access)),
+            context: Arc::new(context),
         }
     }
 
@@ -133,7 +135,7 @@ async fn a_request_whose_token_is_revoked_while_its_body_arrives_is_unauthorized
 #[tokio::test(start_paused = true)]
 async fn a_request_whose_token_expires_while_it_waits_for_its_lane_is_refused() {
     let door = Door::new().await;
-    let lanes = &door.context.admission().lanes;
+    let lanes = &door.context.admission.lanes;
     lanes.set_width(1);
     let sender = door.caller(1);
     let served = lanes.enter(sender.tenant()).unwrap().await.unwrap();
@@ -152,7 +154,7 @@ async fn a_foreign_request_whose_token_has_expired_is_refused() {
     let door = Door::new().await;
     let sender = door.caller(1);
     door.clock.step(TTL_MS as i64);
-    let admission = door.context.admission();
+    let admission = &door.context.admission;
     let asked = ProtocolRequest {
         operation: op::NextValues::ROW,
         name: "order",

@@ -11,8 +11,7 @@ use seqd_guards::is_out;
 use seqd_idgen::{ClockPolicy, ClockVerdict, Generator, Tick};
 use seqd_raft::ProposeError;
 use seqd_state::{
-    Command, LeaseGrant, Outcome, Refusal, Share, TakeLease, WorkerCommand, WorkerOutcome,
-    WorkerRefusal,
+    Command, LeaseGrant, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -253,7 +252,6 @@ impl Keeper {
         let has_datacenters = seat.layout.spec().datacenter_bits > 0;
         let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
             tenant: seqd_state::Tenant::OPERATOR,
-            share: Share::WHOLE,
             layout: seat.layout.name().to_owned(),
             owner: self.owner.clone(),
             node: Some(node),

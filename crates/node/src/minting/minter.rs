@@ -78,8 +78,9 @@ impl Batch {
         }
     }
 
-    /// Adds a run. IDs of different workers or leases are not mixed: a run of another worker or
-    /// lease replaces the IDs gathered before, which remain a gap.
+    /// Adds a run. IDs of different workers are not mixed: a run of another worker replaces the IDs
+    /// gathered before, which remain a gap. A later lease of the same worker continues in later
+    /// ticks.
     fn add(&mut self, run: IdRun) {
         match &mut self.got {
             Some(minted) if minted.first.worker == run.worker => {

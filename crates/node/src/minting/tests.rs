@@ -98,6 +98,11 @@ impl Story {
         (holder.generator.worker(), holder.lease)
     }
 
+    async fn stop(&self) {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        self.minters.stop(deadline).await;
+    }
+
     /// Mints ten IDs in each of `ms` milliseconds.
     async fn mint_for(&self, ms: u64) -> Vec<u64> {
         let mut ids = Vec::new();
@@ -125,13 +130,7 @@ async fn the_first_request_waits_for_the_lease() {
 async fn a_batch_takes_several_ticks_and_stays_in_order() {
     let story = Story::begin();
     story.mint(1).await.unwrap();
-    let clock = Arc::clone(&story.clock);
-    let ticking = tokio::spawn(async move {
-        loop {
-            sleep(Duration::from_millis(1)).await;
-            clock.step(1);
-        }
-    });
+    let ticking = story.clock.ticking();
     let ids = story.mint(10_000).await.unwrap();
     ticking.abort();
     assert_eq!(ids.len(), 10_000);
@@ -149,10 +148,7 @@ async fn the_window_moves_at_a_third_and_lasts_a_day_of_requests() {
         let left = window.ends.0 - story.watch.wall().0;
         assert!(left > WINDOW_MS / 2, "{left}");
     }
-    let proposals = story
-        .replica
-        .proposals
-        .load(std::sync::atomic::Ordering::SeqCst);
+    let proposals = story.replica.proposals();
     assert!(
         proposals < 30,
         "an extension for each third, not more: {proposals}"
@@ -214,13 +210,7 @@ async fn a_small_rollback_is_waited_out_and_a_large_one_refused_until_it_ends() 
 async fn a_reading_before_that_of_another_thread_is_replaced_by_a_second_one() {
     let story = Story::begin();
     story.mint(1).await.unwrap();
-    let clock = Arc::clone(&story.clock);
-    let ticking = tokio::spawn(async move {
-        loop {
-            sleep(Duration::from_millis(1)).await;
-            clock.step(1);
-        }
-    });
+    let ticking = story.clock.ticking();
     story.clock.read_once_behind(100);
     story.mint(1).await.unwrap();
     // More IDs than a tick has take the queue.
@@ -268,13 +258,7 @@ async fn a_start_before_its_mark_refuses_although_it_has_a_lease() {
 async fn a_start_20_ms_before_its_mark_waits_and_mints_above_it() {
     let last = WallMs(NOON + 20);
     let story = Story::with(ClockPolicy::default(), Some(StoredMark::stopped(last)));
-    let clock = Arc::clone(&story.clock);
-    let ticking = tokio::spawn(async move {
-        loop {
-            sleep(Duration::from_millis(1)).await;
-            clock.step(1);
-        }
-    });
+    let ticking = story.clock.ticking();
     let asked = Instant::now();
     let ids = story.mint(1).await.unwrap();
     ticking.abort();
@@ -352,7 +336,6 @@ async fn a_lost_lease_is_followed_by_another() {
     let taken = story.replica.apply(vec![seqd_state::Command::Workers(
         seqd_state::WorkerCommand::TakeLease(seqd_state::TakeLease {
             tenant: seqd_state::Tenant::OPERATOR,
-            share: seqd_state::Share::WHOLE,
             layout: "default".to_owned(),
             owner: "n1".to_owned(),
             node: Some(node),
@@ -403,10 +386,7 @@ async fn a_released_worker_comes_back_at_once_and_mints_above() {
     let story = Story::begin();
     let before = story.mint(5).await.unwrap();
     let (worker, lease) = story.held();
-    story
-        .minters
-        .stop(Instant::now() + Duration::from_secs(1))
-        .await;
+    story.stop().await;
     let minter = Arc::clone(story.minters.default());
     let refused = minter
         .mint(&story.watch, 1, Instant::now() + Duration::from_secs(1))
@@ -476,19 +456,12 @@ async fn the_mark_on_disk_does_not_fall_when_a_lease_is_lost() {
 async fn after_a_stop_no_layout_is_leased_any_more() {
     let story = Story::begin();
     story.mint(1).await.unwrap();
-    story
-        .minters
-        .stop(Instant::now() + Duration::from_secs(1))
-        .await;
-    let proposals = || {
-        let proposals = &story.replica.proposals;
-        proposals.load(std::sync::atomic::Ordering::SeqCst)
-    };
-    let before = proposals();
+    story.stop().await;
+    let before = story.replica.proposals();
     let twitter = story.minters.of("twitter").unwrap();
     let deadline = Instant::now() + Duration::from_secs(3);
     let refused = twitter.mint(&story.watch, 1, deadline).await;
     assert_eq!(refused.unwrap_err(), MintError::Stopping);
     story.pass(5_000).await;
-    assert_eq!(proposals(), before);
+    assert_eq!(story.replica.proposals(), before);
 }

@@ -8,7 +8,7 @@ pub(crate) mod memcached;
 pub(crate) mod redis;
 mod session;
 
-pub(crate) use session::{Call, Protocol, Session, incomplete};
+pub(crate) use session::{Protocol, Session, incomplete};
 
 use std::io;
 use std::sync::Arc;

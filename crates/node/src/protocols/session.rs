@@ -72,15 +72,6 @@ pub(crate) struct Session {
     incomplete: Option<Part>,
 }
 
-/// A request of a session.
-pub(crate) struct Call<'a> {
-    /// The label of the command, one of a fixed set.
-    pub(crate) command: &'static str,
-    pub(crate) operation: &'static Operation,
-    /// The name of the object; empty if there is none.
-    pub(crate) name: &'a str,
-}
-
 impl Session {
     pub(crate) fn new(protocol: &Arc<Protocol>, connection: ClientConnection) -> Session {
         Session {
@@ -153,22 +144,37 @@ impl Session {
         hold_back(&refused.code, false, Some(&self.connection)).await;
     }
 
+    /// A request for an operation. `command` is one of a fixed set. `name` is that of the object,
+    /// and empty if there is none.
+    pub(crate) fn request<'a>(
+        &self,
+        command: &'static str,
+        operation: &'static Operation,
+        name: &'a str,
+    ) -> ProtocolRequest<'a> {
+        ProtocolRequest {
+            operation,
+            name,
+            logged: (self.protocol.name, command),
+        }
+    }
+
     /// Serves a request and counts it.
     ///
     /// # Errors
     /// The refusal, or the error of `work`.
     pub(crate) async fn call<T, E, F>(
         &self,
-        call: Call<'_>,
+        request: ProtocolRequest<'_>,
         work: impl FnOnce(Admitted) -> F,
     ) -> Result<T, Problem>
     where
         E: Into<Problem>,
         F: Future<Output = Result<T, E>>,
     {
-        let (begun, command) = (Instant::now(), call.command);
+        let (begun, command) = (Instant::now(), request.logged.1);
         let served = match self.let_in().await {
-            Ok(sender) => self.admitted(call, &sender, work).await,
+            Ok(sender) => self.admitted(request, &sender, work).await,
             Err(refused) => Err(refused),
         };
         self.count(command, 1, served.as_ref().err(), begun);
@@ -184,12 +190,8 @@ impl Session {
         command: &'static str,
         work: impl FnOnce() -> T,
     ) -> Result<T, Problem> {
-        let call = Call {
-            command,
-            operation: op::GetVersion::ROW,
-            name: "",
-        };
-        self.call(call, async |_| Ok::<_, Problem>(work())).await
+        let request = self.request(command, op::GetVersion::ROW, "");
+        self.call(request, async |_| Ok::<_, Problem>(work())).await
     }
 
     /// Serves a request of an admitted sender, without counting it.
@@ -198,7 +200,7 @@ impl Session {
     /// As for [`Session::call`].
     pub(crate) async fn admitted<T, E, F>(
         &self,
-        call: Call<'_>,
+        request: ProtocolRequest<'_>,
         sender: &Sender,
         work: impl FnOnce(Admitted) -> F,
     ) -> Result<T, Problem>
@@ -206,12 +208,7 @@ impl Session {
         E: Into<Problem>,
         F: Future<Output = Result<T, E>>,
     {
-        let asked = ProtocolRequest {
-            operation: call.operation,
-            name: call.name,
-            logged: (self.protocol.name, call.command),
-        };
-        self.protocol.admission.serve(asked, sender, work).await
+        self.protocol.admission.serve(request, sender, work).await
     }
 
     /// Counts requests with the same result.

@@ -70,6 +70,11 @@ impl Story {
         next(&self.segments, &self.name, count, false).await
     }
 
+    async fn stop(&self) {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        self.segments.stop(deadline).await;
+    }
+
     fn mark(&self) -> u64 {
         let name = &self.name;
         peek(self.replica.as_ref(), |state| {
@@ -151,10 +156,7 @@ async fn a_clean_stop_gives_the_whole_unused_run_back() {
     story.next(20).await.unwrap();
     tokio::time::sleep(Duration::from_millis(10)).await;
     assert!(story.mark() > 100, "two segments are out");
-    story
-        .segments
-        .stop(Instant::now() + Duration::from_secs(1))
-        .await;
+    story.stop().await;
     assert_eq!(story.mark(), 20);
     assert!(matches!(story.next(1).await, Err(NextError::Stopping)));
     let again = Story::service(&story.replica);
@@ -166,10 +168,7 @@ async fn a_stop_waits_for_the_refill_on_its_way() {
     let story = Story::begin(None, (100, 1000));
     // After a tenth is used, the second segment is requested, but it has not arrived.
     story.next(20).await.unwrap();
-    story
-        .segments
-        .stop(Instant::now() + Duration::from_secs(1))
-        .await;
+    story.stop().await;
     assert!(story.mark() == 20, "{}", story.mark());
 }
 
@@ -210,10 +209,7 @@ async fn of_two_runs_the_latest_comes_back() {
     story.next(10).await.unwrap();
     tokio::time::sleep(Duration::from_millis(10)).await;
     let before = story.mark();
-    story
-        .segments
-        .stop(Instant::now() + Duration::from_secs(1))
-        .await;
+    story.stop().await;
     assert!(story.mark() < before, "{} of {before}", story.mark());
 }
 
@@ -304,10 +300,7 @@ async fn a_clean_stop_returns_values_gathered_for_a_caller_that_got_none() {
     assert!(matches!(story.next(500).await, Err(NextError::NoRefill(_))));
     assert_eq!(story.mark(), 100, "all that was granted lies gathered");
     story.replica.set_quorum(true);
-    story
-        .segments
-        .stop(Instant::now() + Duration::from_secs(1))
-        .await;
+    story.stop().await;
     assert_eq!(story.mark(), 1);
     let again = Story::service(&story.replica);
     assert_eq!(next(&again, &story.name, 1, false).await.unwrap(), [2]);
@@ -356,10 +349,7 @@ async fn waiters_during_a_deletion_join_the_queue_of_the_recreated_sequence() {
     assert!(!Arc::ptr_eq(&old, &new));
     assert!(old.is_retired() && old.left() == 0, "{}", old.left());
     // Everything went through one buffer, so no index granted again is lost at a stop.
-    story
-        .segments
-        .stop(Instant::now() + Duration::from_secs(1))
-        .await;
+    story.stop().await;
     assert_eq!(story.mark(), *all.last().unwrap() as u64);
 }
 

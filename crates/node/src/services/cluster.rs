@@ -6,24 +6,23 @@ use std::time::Duration;
 
 use seqd_api::address::{base_url, check_host_port, is_node_url};
 use seqd_api::{
-    AddMember, ClockAgreement, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member,
-    MemberChange, MemberState, Page, Plan, Quorum, Role, UpdateMember, VoterChange, validate_name,
+    ClockAgreement, Cluster, LayoutLife, LeaderMove, LeaderMoved, ListQuery, Member, MemberChange,
+    MemberState, Page, Plan, Quorum, Role, VoterChange, validate_name,
 };
 use seqd_idgen::{Agreement, Standing, WallMs};
 use seqd_raft::{
     ChangeOfMembers, MAY_BE_BEHIND, MemberError, MemberStatus, Raft, Status, wait_until,
 };
-use seqd_state::{NodeId, TextField};
+use seqd_state::{LayoutUse, NodeId, TextField};
 use tokio::time::Instant;
 
 use super::effects::effect;
 use super::error::{RequestError, ServiceError};
 use super::health::HealthService;
 use super::page::PageRequest;
-use crate::codes::Change;
 use crate::minting::Minters;
 use crate::replica::{name_missing, quorum_lost_ms};
-use crate::runs_out::{WorkerCounts, WorkersOf};
+use crate::runs_out::WorkerCounts;
 use crate::times::rfc3339;
 
 /// The number of removed members that are listed: as many as a cluster has members at most.
@@ -79,63 +78,25 @@ impl ClusterService {
         Ok(wanted.cut(items.map(|member| (member.name.clone(), member))))
     }
 
-    pub(crate) async fn add(
+    /// Makes any change but a move of leadership or a drain.
+    pub(crate) async fn change(
         &self,
-        request: AddMember,
+        change: ChangeOfMembers,
         deadline: Instant,
     ) -> Result<MemberChange, ServiceError> {
-        let AddMember { name, peer, http } = checked(request)?;
-        let member = self.raft.member_add(name, peer, http, deadline).await;
-        let member = member.map_err(self.error_of(Change::Add))?;
-        Ok(self.changed(member, deadline).await)
-    }
-
-    pub(crate) async fn promote(
-        &self,
-        name: &str,
-        deadline: Instant,
-    ) -> Result<MemberChange, ServiceError> {
-        check_name(name)?;
-        let member = self.raft.member_promote(name.to_owned(), deadline).await;
-        let member = member.map_err(self.error_of(Change::Promote))?;
-        Ok(self.changed(member, deadline).await)
-    }
-
-    pub(crate) async fn demote(
-        &self,
-        name: &str,
-        deadline: Instant,
-    ) -> Result<MemberChange, ServiceError> {
-        check_name(name)?;
-        let member = self.raft.member_demote(name.to_owned(), deadline).await;
-        let member = member.map_err(self.error_of(Change::Demote))?;
-        Ok(self.changed(member, deadline).await)
-    }
-
-    pub(crate) async fn update(
-        &self,
-        name: &str,
-        request: UpdateMember,
-        deadline: Instant,
-    ) -> Result<MemberChange, ServiceError> {
-        check_name(name)?;
-        let (UpdateMember { peer, http }, name) = (checked_addresses(request)?, name.to_owned());
-        let member = self.raft.member_update(name, peer, http, deadline).await;
-        let member = member.map_err(self.error_of(Change::Update))?;
-        Ok(self.changed(member, deadline).await)
-    }
-
-    pub(crate) async fn remove(
-        &self,
-        name: &str,
-        deadline: Instant,
-    ) -> Result<MemberChange, ServiceError> {
-        check_name(name)?;
-        let member = self.raft.member_remove(name.to_owned(), deadline).await;
-        let member = member.map_err(self.error_of(Change::Remove))?;
+        check(&change)?;
+        let is_removal = matches!(change, ChangeOfMembers::Remove { .. });
+        let error_of = self.error_of(removes_voter(&change));
+        let member = self.raft.change_member(change, deadline).await;
+        let member = member.map_err(error_of)?;
+        let role = (!is_removal).then(|| role(member.role));
+        // The change is committed: the read only serves the quorum in the response.
+        let _ = self.raft.read(wait_until(deadline, APPLIED)).await;
         Ok(MemberChange {
-            role: None,
-            ..self.changed(member, deadline).await
+            name: member.name,
+            id: member.id.0,
+            role,
+            quorum: quorum(&self.raft.status()),
         })
     }
 
@@ -147,7 +108,7 @@ impl ClusterService {
         request.node.as_deref().map_or(Ok(()), check_name)?;
         let leader = self.raft.leader_move(request.node, deadline).await;
         Ok(LeaderMoved {
-            leader: leader.map_err(self.error_of(Change::MoveLeader))?,
+            leader: leader.map_err(self.error_of(false))?,
             term: self.raft.status().term,
         })
     }
@@ -158,40 +119,24 @@ impl ClusterService {
         change: ChangeOfMembers,
         deadline: Instant,
     ) -> Result<Plan, ServiceError> {
-        let (kind, name) = match &change {
-            ChangeOfMembers::Add { name, .. } => (Change::Add, Some(name)),
-            ChangeOfMembers::Update { name, .. } => (Change::Update, Some(name)),
-            ChangeOfMembers::Promote { name } => (Change::Promote, Some(name)),
-            ChangeOfMembers::Demote { name } => (Change::Demote, Some(name)),
-            ChangeOfMembers::Remove { name } => (Change::Remove, Some(name)),
-            ChangeOfMembers::MoveLeader { to } => (Change::MoveLeader, to.as_ref()),
-            ChangeOfMembers::Drain { name, .. } => (Change::Drain, Some(name)),
-        };
-        name.map_or(Ok(()), |name| check_name(name))?;
+        check(&change)?;
+        let error_of = self.error_of(removes_voter(&change));
         let tried = self.raft.try_out(change.clone(), deadline).await;
-        let leader = tried.map_err(self.error_of(kind))?;
+        let leader = tried.map_err(error_of)?;
         let effect = effect(&self.show(), change, leader);
         Ok(Plan::new(effect, None))
     }
 
-    pub(super) fn error_of(&self, change: Change) -> impl Fn(MemberError) -> ServiceError {
+    pub(super) fn error_of(&self, removes_voter: bool) -> impl Fn(MemberError) -> ServiceError {
         move |error| {
             let error = match error {
                 MemberError::Propose(error) => name_missing(error, &self.raft).into(),
                 error => error,
             };
-            ServiceError::Member { change, error }
-        }
-    }
-
-    /// The result of a change. Waits up to a second until this node has applied the change.
-    async fn changed(&self, member: MemberStatus, deadline: Instant) -> MemberChange {
-        let _ = self.raft.read(wait_until(deadline, APPLIED)).await;
-        MemberChange {
-            name: member.name,
-            id: member.id.0,
-            role: Some(role(member.role)),
-            quorum: quorum(&self.raft.status()),
+            ServiceError::Member {
+                removes_voter,
+                error,
+            }
         }
     }
 
@@ -311,7 +256,7 @@ impl ClusterService {
     }
 
     fn layouts(&self) -> Vec<LayoutLife> {
-        let life = |used: &WorkersOf| {
+        let life = |used: &LayoutUse| {
             let none_left = self.worker_counts.run_out_in(used);
             LayoutLife {
                 name: used.layout.name().to_owned(),
@@ -322,7 +267,8 @@ impl ClusterService {
                 workers_exhausted_at: none_left.map(|left| rfc3339(self.health.clock.after(left))),
             }
         };
-        WorkersOf::all(&self.raft).iter().map(life).collect()
+        let in_use = self.raft.state(|state| state.layouts_in_use());
+        in_use.iter().map(life).collect()
     }
 }
 
@@ -386,23 +332,35 @@ pub(super) fn check_name(name: &str) -> Result<(), RequestError> {
     validate_name(name).map_err(|error| RequestError::Invalid(format!("name: {error}")))
 }
 
-/// Refuses invalid names and addresses.
-pub(crate) fn checked(request: AddMember) -> Result<AddMember, ServiceError> {
-    let AddMember { name, peer, http } = &request;
-    check_name(name)?;
-    check_addresses(Some(peer), http.as_ref())?;
-    Ok(request)
+/// Refuses an invalid name, then invalid addresses, and an update without any.
+fn check(change: &ChangeOfMembers) -> Result<(), RequestError> {
+    match change {
+        ChangeOfMembers::Add { name, peer, http } => {
+            check_name(name)?;
+            check_addresses(Some(peer), http.as_ref())
+        }
+        ChangeOfMembers::Update { name, peer, http } => {
+            check_name(name)?;
+            if peer.is_none() && http.is_none() {
+                let detail = "no address was given: peer, http or both are required";
+                return Err(RequestError::invalid(detail));
+            }
+            check_addresses(peer.as_ref(), http.as_ref())
+        }
+        ChangeOfMembers::Promote { name }
+        | ChangeOfMembers::Demote { name }
+        | ChangeOfMembers::Remove { name }
+        | ChangeOfMembers::Drain { name, .. } => check_name(name),
+        ChangeOfMembers::MoveLeader { to } => to.as_deref().map_or(Ok(()), check_name),
+    }
 }
 
-/// Refuses invalid addresses, and a change without any.
-pub(crate) fn checked_addresses(request: UpdateMember) -> Result<UpdateMember, ServiceError> {
-    let UpdateMember { peer, http } = &request;
-    if peer.is_none() && http.is_none() {
-        let detail = "no address was given: peer, http or both are required";
-        return Err(RequestError::Invalid(detail.to_owned()).into());
-    }
-    check_addresses(peer.as_ref(), http.as_ref())?;
-    Ok(request)
+/// Returns whether a voter may leave by this change.
+fn removes_voter(change: &ChangeOfMembers) -> bool {
+    matches!(
+        change,
+        ChangeOfMembers::Demote { .. } | ChangeOfMembers::Remove { .. }
+    )
 }
 
 fn check_addresses(peer: Option<&String>, http: Option<&String>) -> Result<(), RequestError> {

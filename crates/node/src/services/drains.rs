@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use seqd_api::{MemberDrain, Role};
-use seqd_raft::wait_until;
+use seqd_raft::{ChangeOfMembers, wait_until};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::cluster::{ClusterService, check_name, role};
 use super::error::ServiceError;
-use crate::codes::Change;
 
 /// Time limit of the wait for the next leader's first message, which follows its election at once.
 const NEXT_LEADER: Duration = Duration::from_secs(1);
@@ -23,8 +22,10 @@ impl ClusterService {
         deadline: Instant,
     ) -> Result<MemberDrain, ServiceError> {
         check_name(name)?;
-        let drained = self.raft.member_drain(name.to_owned(), drains, deadline);
-        let member = drained.await.map_err(self.error_of(Change::Drain))?;
+        let name = name.to_owned();
+        let change = ChangeOfMembers::Drain { name, drains };
+        let drained = self.raft.change_member(change, deadline).await;
+        let member = drained.map_err(self.error_of(false))?;
         let role = role(member.role);
         Ok(MemberDrain {
             draining: member.report.is_some_and(|report| report.draining),

@@ -8,14 +8,14 @@ use std::fmt::{Debug, Display};
 use seqd_api::{ErrorCode, SequenceSpec};
 use seqd_raft::{DrawError, MemberError, ProposeError, SnapshotError};
 use seqd_state::{
-    Command, FencingToken, LockHolder, LockName, Outcome, Refusal, SequenceName, State,
+    Command, FencingToken, LockHolder, LockName, Outcome, Refusal, SequenceName, Share, State,
 };
 use tokio::time::Instant;
 
 use super::differences::Differs;
-use super::room::NoRoom;
+use super::room::{NoRoom, rule};
 use crate::access::NotLetIn;
-use crate::codes::{self, Change};
+use crate::codes;
 use crate::minting::MintError;
 use crate::replica::{ReadTime, Replica, applied, propose_one, read_time};
 
@@ -41,7 +41,10 @@ pub(crate) enum ServiceError {
     #[error("{}", codes::words(.0))]
     Refused(Refusal),
     #[error("{error}")]
-    Member { change: Change, error: MemberError },
+    Member {
+        removes_voter: bool,
+        error: MemberError,
+    },
     #[error(transparent)]
     Snapshot(#[from] SnapshotError),
     #[error("there is no token {0}")]
@@ -130,6 +133,22 @@ pub(crate) enum LeaseError {
         lease: u128,
         owner: String,
     },
+    #[error(
+        "{owner} gets no worker of {layout}: this client holds {held} of its {workers} workers and \
+         may hold at most {most} now: its share ({}%, limits.tenant_share) {}; its next lease ends \
+         in {retry_after_ms} ms",
+        .share.percent(),
+        rule(*.share)
+    )]
+    Share {
+        layout: String,
+        owner: String,
+        held: u64,
+        most: u64,
+        workers: u64,
+        share: Share,
+        retry_after_ms: u64,
+    },
     #[error("the lease of worker {worker} in {layout} has ended")]
     Over { layout: String, worker: u32 },
 }
@@ -197,7 +216,10 @@ impl ServiceError {
             | Self::Sequence(SequenceError::NoRefill { .. }) => ErrorCode::NoQuorum,
             Self::Unread(error) | Self::Propose(error) => codes::of_propose(error),
             Self::Refused(refusal) => codes::of_refusal(refusal),
-            Self::Member { change, error } => codes::of_member(*change, error),
+            Self::Member {
+                removes_voter,
+                error,
+            } => codes::of_member(*removes_voter, error),
             Self::Snapshot(error) => codes::of_snapshot(error),
             Self::Internal(_) | Self::Key(KeyError::NotAnAnswer { .. }) => ErrorCode::Internal,
             Self::Sequence(SequenceError::Exists { .. } | SequenceError::NothingToMatch { .. }) => {
@@ -213,6 +235,7 @@ impl ServiceError {
             ) => ErrorCode::GrantSuperseded,
             Self::Lease(LeaseError::NotGranted { .. } | LeaseError::Over { .. })
             | Self::Lock(LockError::NotTheHolder { .. }) => ErrorCode::LeaseLost,
+            Self::Lease(LeaseError::Share { .. }) => ErrorCode::WorkersExhausted,
             Self::Key(KeyError::InProgress { .. }) => ErrorCode::InProgress,
             Self::Key(KeyError::Mismatch { .. }) => ErrorCode::FingerprintMismatch,
             Self::OneTime(OneTimeError::Used) => ErrorCode::TokenUsed,

@@ -11,7 +11,7 @@ use seqd_api::{
     ResourceUse, SequenceLeft, WindowFacts,
 };
 use seqd_idgen::WallMs;
-use seqd_raft::{LevelRange, Raft};
+use seqd_raft::LevelRange;
 use seqd_state::{Holdings, State};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -22,11 +22,8 @@ use super::error::ServiceError;
 use super::health::HealthService;
 use super::page::each_sequence;
 use crate::REVISION;
-use crate::access::Access;
 use crate::config::{self, Config};
-use crate::minting::{ClockWatch, Minters};
 use crate::times::rfc3339;
-use crate::tls::Tls;
 use crate::trends::Trends;
 
 /// The time limit for the responses of the other members. If a member does not answer, a diagnosis
@@ -44,43 +41,25 @@ fn keep_least(found: &mut Vec<SequenceLeft>) {
 
 pub(crate) struct FactsService {
     pub(crate) config: Config,
-    pub(crate) raft: Raft,
-    pub(crate) minters: Arc<Minters>,
-    pub(crate) clock: Arc<ClockWatch>,
+    pub(crate) parts: Parts,
     pub(crate) health: Arc<HealthService>,
-    pub(crate) tls: Tls,
     pub(crate) trends: Arc<Trends>,
-    pub(crate) callers: Access,
     /// Held while the facts of the cluster are gathered, which reads every sequence: one at a time.
-    gathering: Mutex<()>,
+    pub(super) gathering: Mutex<()>,
 }
 
 impl FactsService {
-    pub(super) fn new(config: Config, parts: &Parts, health: &Arc<HealthService>) -> Self {
-        Self {
-            config,
-            raft: parts.raft.clone(),
-            minters: Arc::clone(&parts.minters),
-            clock: Arc::clone(&parts.clock),
-            health: Arc::clone(health),
-            tls: parts.tls.clone(),
-            trends: Arc::default(),
-            callers: parts.callers.clone(),
-            gathering: Mutex::default(),
-        }
-    }
-
     /// This node's own facts. Reads files, and so blocks.
     pub(crate) fn own(&self) -> NodeFacts {
-        let status = self.raft.status();
-        let stats = self.raft.storage_stats();
+        let status = self.parts.raft.status();
+        let stats = self.parts.raft.storage_stats();
         let recent = self.trends.recent(&stats, status.leader_changes);
         let leader = status.leader_member();
         let readiness = self.health.readiness();
         let entries = self.config.entries.iter();
         NodeFacts {
             name: status.name.clone(),
-            time: rfc3339(self.clock.wall()),
+            time: rfc3339(self.parts.clock.wall()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             revision: REVISION.map(str::to_owned),
             levels: Some((LevelRange::OWN.oldest, LevelRange::OWN.newest)),
@@ -90,7 +69,9 @@ impl FactsService {
             links: self.links(),
             disk: DiskFacts {
                 reserve_bytes: stats.reserve_bytes,
-                full_at: recent.full_in.map(|left| rfc3339(self.clock.after(left))),
+                full_at: recent
+                    .full_in
+                    .map(|left| rfc3339(self.parts.clock.after(left))),
                 stalled_ms: stats.stalled_seconds * 1000.0,
                 log_bytes: stats.wal_bytes,
                 log_entries: status.last_log.saturating_sub(status.purged),
@@ -110,7 +91,7 @@ impl FactsService {
             operator_token: status
                 .cluster_id
                 .as_deref()
-                .and_then(|cluster| self.callers.operator_fingerprint(cluster)),
+                .and_then(|cluster| self.parts.callers.operator_fingerprint(cluster)),
         }
     }
 
@@ -133,10 +114,10 @@ impl FactsService {
         let _alone = alone.map_err(busy)?;
         let me = Arc::clone(self);
         let own = tokio::task::spawn_blocking(move || {
-            let resources = me.raft.state(|state| me.resources(state));
+            let resources = me.parts.raft.state(|state| me.resources(state));
             (me.own(), me.sequences(), resources)
         });
-        let (own, others) = tokio::join!(own, self.raft.facts_of_others(OTHERS));
+        let (own, others) = tokio::join!(own, self.parts.raft.facts_of_others(OTHERS));
         let (mut nodes, mut sequences, mut resources) = (Vec::new(), Vec::new(), Vec::new());
         if let Ok((own, near_end, used)) = own {
             nodes.push(own);
@@ -163,7 +144,7 @@ impl FactsService {
     }
 
     fn links(&self) -> Vec<LinkFacts> {
-        let links = self.raft.links().into_iter();
+        let links = self.parts.raft.links().into_iter();
         links
             .map(|link| LinkFacts {
                 name: link.name,
@@ -186,7 +167,7 @@ impl FactsService {
     }
 
     fn certificates(&self) -> Vec<CertificateFacts> {
-        let expiry = self.tls.expiry().into_iter();
+        let expiry = self.parts.tls.expiry().into_iter();
         expiry
             .map(|(used_for, until)| CertificateFacts {
                 used_for: used_for.to_owned(),
@@ -196,9 +177,9 @@ impl FactsService {
     }
 
     fn windows(&self) -> Vec<WindowFacts> {
-        let now = self.clock.wall().0 as i64;
+        let now = self.parts.clock.wall().0 as i64;
         let window_ms = self.config.clock.window.as_millis() as u64;
-        let minters = self.minters.all().into_iter();
+        let minters = self.parts.minters.all().into_iter();
         minters
             .filter_map(|minter| {
                 let ends = minter.window()?.ends;
@@ -214,7 +195,7 @@ impl FactsService {
 
     fn sequences(&self) -> Vec<SequenceLeft> {
         let mut found = Vec::new();
-        each_sequence(&self.raft, |name, record| {
+        each_sequence(&self.parts.raft, |name, record| {
             let Some(total) = record.definition.progression.total() else {
                 return;
             };

@@ -6,10 +6,15 @@
 //! Only the lease holder can release it below what was minted, and so cause a tick to be minted
 //! twice.
 
+use std::collections::BTreeMap;
+
 use seqd_api::{Lease, LeaseRequest, ReleaseRequest, Released, RenewRequest};
+use seqd_guards::is_out;
 use seqd_idgen::{ClockVerdict, Layout, Tick, WallMs, WorkerId};
+use seqd_net::Lock;
 use seqd_state::{
-    LeaseGrant, LeaseId, Outcome, State, TakeLease, Tenant, WorkerCommand, WorkerOutcome,
+    LeaseGrant, LeaseId, MAX_WORKERS_KNOWN, Outcome, Share, State, TakeLease, Tenant,
+    WorkerCommand, WorkerOutcome,
 };
 use tokio::time::Instant;
 
@@ -29,6 +34,27 @@ struct Named {
     lease: LeaseId,
 }
 
+/// A request for a lease that counts towards its tenant's share until it is dropped.
+pub(super) struct LeaseRequested<'a> {
+    all: &'a Lock<LeasesRequested>,
+    key: (Tenant, String),
+}
+
+/// The number of requests for leases of each tenant and layout that this node is serving.
+pub(super) type LeasesRequested = BTreeMap<(Tenant, String), u64>;
+
+impl Drop for LeaseRequested<'_> {
+    fn drop(&mut self) {
+        let mut all = self.all.lock();
+        if let Some(count) = all.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                all.remove(&self.key);
+            }
+        }
+    }
+}
+
 impl WorkerService {
     /// Leases a free worker for one window.
     pub(crate) async fn take(
@@ -43,10 +69,10 @@ impl WorkerService {
         // The secret is read before anything is granted: a lease that cannot be named would be
         // lost.
         secret(&*self.replica, deadline).await?;
+        let _requested = self.request_lease(&layout, request.datacenter, &owner, tenant)?;
         let command = WorkerCommand::TakeLease(TakeLease {
             layout: layout.name().to_owned(),
             tenant,
-            share: self.share,
             owner: owner.clone(),
             node: None,
             boot: 0,
@@ -59,6 +85,100 @@ impl WorkerService {
             }
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Counts a request for a lease towards its tenant's share until the result is dropped, because
+    /// requests that are made at once are all checked before the first of them is granted.
+    pub(super) fn request_lease(
+        &self,
+        layout: &Layout,
+        datacenter: Option<u32>,
+        owner: &str,
+        tenant: Tenant,
+    ) -> Result<LeaseRequested<'_>, ServiceError> {
+        let key = (tenant, layout.name().to_owned());
+        let others = {
+            let mut all = self.requested.lock();
+            let count = all.entry(key.clone()).or_default();
+            *count += 1;
+            if is_out!(ShareOfWorkers) {
+                0
+            } else {
+                *count - 1
+            }
+        };
+        let all = &self.requested;
+        let requested = LeaseRequested { all, key };
+        self.check_share(layout, datacenter, owner, (tenant, others))?;
+        Ok(requested)
+    }
+
+    /// Refuses a lease that would exceed the tenant's share of the workers of a layout, or of the
+    /// requested datacenter, together with `requested` other leases. Of a larger layout, only
+    /// 16,384 workers are ever leased. A worker counts until it can be granted again, which after a
+    /// release may be as late as its fence. Scans every worker of the layout that was ever leased,
+    /// as the lease itself does.
+    fn check_share(
+        &self,
+        layout: &Layout,
+        datacenter: Option<u32>,
+        owner: &str,
+        (tenant, requested): (Tenant, u64),
+    ) -> Result<(), ServiceError> {
+        if tenant == Tenant::OPERATOR || is_out!(ShareOfTenant) {
+            return Ok(());
+        }
+        let window_ms = self.window_ms(layout);
+        let all = (WorkerId(0), WorkerId(layout.workers() - 1));
+        let own = datacenter.and_then(|datacenter| layout.workers_of_datacenter(datacenter));
+        for (first, last) in [Some(all), own].into_iter().flatten() {
+            let workers = u64::from(last.0 - first.0 + 1).min(MAX_WORKERS_KNOWN as u64);
+            let seen = peek(&*self.replica, |state| {
+                let of_layout = state.leases_of(layout.name());
+                let asked = of_layout.filter(|lease| (first..=last).contains(&lease.worker));
+                let (mut held, mut used, mut wait_ms) = (requested, requested, window_ms);
+                for lease in asked {
+                    let own_wait_ms = state.ms_until_free(&lease);
+                    used += u64::from(own_wait_ms > 0);
+                    if lease.record.tenant == tenant && own_wait_ms > 0 {
+                        held += 1;
+                        wait_ms = wait_ms.min(own_wait_ms);
+                    }
+                }
+                (held, used, wait_ms)
+            });
+            let Some((held, used, wait_ms)) = seen else {
+                return Ok(());
+            };
+            let share = self.share_of(workers);
+            let used = used.min(workers - 1);
+            if !share.permits(held, used, workers) {
+                let error = LeaseError::Share {
+                    layout: layout.name().to_owned(),
+                    owner: owner.to_owned(),
+                    held,
+                    most: share.most(used, workers),
+                    workers,
+                    share,
+                    retry_after_ms: wait_ms,
+                };
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The share of `workers` that one tenant may hold. In a small layout, which is meant for few
+    /// clients, one tenant may hold at least three quarters of the workers, or all of them if there
+    /// are at most 3.
+    fn share_of(&self, workers: u64) -> Share {
+        let least = match workers {
+            0..4 => 100,
+            4..64 => 75,
+            _ => 0,
+        };
+        let percent = self.share.percent().max(least);
+        Share::of_percent(percent).unwrap_or(self.share)
     }
 
     /// Raises the fence of a lease to a window from now.

@@ -47,11 +47,12 @@ mod uuids;
 mod visible;
 mod workers;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 pub(crate) use access::AccessService;
-pub(crate) use cluster::{ClusterService, checked, checked_addresses};
+pub(crate) use cluster::ClusterService;
 pub(crate) use error::{
     KeyError, LeaseError, LockError, OneTimeError, RequestError, SequenceError, ServiceError,
     sequence_name,
@@ -69,8 +70,6 @@ pub(crate) use locks::{
 pub(crate) use machines::{HOLD_MS, MachinePool};
 pub(crate) use one_time::OneTimeService;
 pub(crate) use plans::plan_of_equal;
-pub(crate) use scrape::MetricsService;
-pub(crate) use segments::SegmentService;
 pub(crate) use sequences::{SequenceService, last_value};
 pub(crate) use snapshot::SnapshotService;
 pub(crate) use timestamps::TimestampService;
@@ -80,6 +79,7 @@ pub(crate) use workers::WorkerService;
 
 use seqd_idgen::WallClock;
 use seqd_raft::Raft;
+use tokio::sync::Mutex;
 
 use crate::access::{Access, TinyIdTokens};
 use crate::config::Config;
@@ -92,6 +92,7 @@ use crate::runs_out::WorkerCounts;
 use crate::sequences::SegmentBuffers;
 use crate::tls::Tls;
 
+#[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) raft: Raft,
     pub(crate) clock: Arc<ClockWatch>,
@@ -111,8 +112,7 @@ pub(crate) struct Services {
     pub(crate) uuids: UuidService,
     pub(crate) timestamps: TimestampService,
     pub(crate) layouts: LayoutService,
-    pub(crate) sequences: Arc<SequenceService>,
-    pub(crate) segments: SegmentService,
+    pub(crate) sequences: SequenceService,
     pub(crate) workers: WorkerService,
     pub(crate) keys: KeyService,
     pub(crate) one_time: OneTimeService,
@@ -128,7 +128,7 @@ pub(crate) struct Services {
     /// Places of requests whose responses are long.
     pub(crate) writing: Arc<Places>,
     pub(crate) health: Arc<HealthService>,
-    pub(crate) metrics: MetricsService,
+    parts: Parts,
 }
 
 impl Services {
@@ -144,14 +144,6 @@ impl Services {
             minters: minters(),
             clock: clock(),
             stopping: AtomicBool::new(false),
-        });
-        let sequences = Arc::new(SequenceService {
-            replica: replica(),
-            segments: Arc::clone(&parts.segments),
-            metrics: Arc::clone(&parts.metrics),
-            defaults: config.segment.clone(),
-            limits: config.limits.clone(),
-            max_count,
         });
         Services {
             ids: IdService {
@@ -170,15 +162,20 @@ impl Services {
                 replica: replica(),
                 clock: Arc::clone(&parts.wall),
             },
-            segments: SegmentService {
-                sequences: Arc::clone(&sequences),
+            sequences: SequenceService {
+                replica: replica(),
+                segments: Arc::clone(&parts.segments),
+                metrics: Arc::clone(&parts.metrics),
+                defaults: config.segment.clone(),
+                limits: config.limits.clone(),
+                max_count,
             },
-            sequences,
             workers: WorkerService {
                 replica: replica(),
                 clock: clock(),
                 window_ms: config.clock.window.as_millis() as u64,
                 share: config.limits.tenant_share,
+                requested: seqd_net::Lock::default(),
             },
             keys: KeyService::new(replica(), config.limits.clone()),
             one_time: OneTimeService {
@@ -195,7 +192,13 @@ impl Services {
                 health: Arc::clone(&health),
                 worker_counts: Arc::clone(&parts.worker_counts),
             },
-            facts: Arc::new(FactsService::new(config.clone(), parts, &health)),
+            facts: Arc::new(FactsService {
+                config: config.clone(),
+                parts: parts.clone(),
+                health: Arc::clone(&health),
+                trends: Arc::default(),
+                gathering: Mutex::default(),
+            }),
             access: AccessService {
                 replica: replica(),
                 clock: Arc::clone(&parts.wall),
@@ -204,7 +207,7 @@ impl Services {
             tiny_id: parts.tiny_id.clone(),
             snapshots: SnapshotService { raft: raft() },
             writing: Places::of_processors(),
-            metrics: MetricsService::new(parts),
+            parts: parts.clone(),
             health,
             config,
         }
@@ -212,5 +215,10 @@ impl Services {
 
     pub(crate) fn node(&self) -> &str {
         &self.config.node.name
+    }
+
+    /// The text of this node's metrics.
+    pub(crate) fn metrics(&self) -> Result<String, fmt::Error> {
+        scrape::text(&self.parts)
     }
 }

@@ -13,7 +13,6 @@ use tokio::time::Instant;
 
 use super::error::{RequestError, ServiceError, on_state, propose, read, unexpected};
 use super::workers::WorkerService;
-use crate::codes::Change;
 use crate::minting::MintError;
 use crate::times::rfc3339;
 
@@ -64,7 +63,7 @@ fn look_at(state: &State, name: &str, now: WallMs) -> Result<(NodeId, WorkersRes
     let Some((node, _)) = present().find(|(_, record)| record.name == name) else {
         let known: Vec<&str> = present().map(|(_, record)| record.name.as_str()).collect();
         return Err(ServiceError::Member {
-            change: Change::ResetWorkers,
+            removes_voter: false,
             error: MemberError::NotFound {
                 name: name.to_owned(),
                 known: known.join(", "),

@@ -22,7 +22,7 @@ pub(crate) enum NoRoom {
         "this client holds {held} of the {used} {what} and may hold at most {most} now: \
          limits.tenant_share ({}%) of limits.{limit_name} ({limit}) {}{note}",
         .share.percent(),
-        .share.rule()
+        rule(*.share)
     )]
     Share {
         what: &'static str,
@@ -142,6 +142,15 @@ impl Resource {
             share,
             note,
         })
+    }
+}
+
+/// The meaning of a share, in messages after the share and its limit.
+pub(super) fn rule(share: Share) -> &'static str {
+    if share.is_fixed() {
+        "permits no more"
+    } else {
+        "is the share of one client, and decreases as others hold more"
     }
 }
 

@@ -1,46 +1,22 @@
 //! Reads the metrics of the node's parts at a scrape.
 
 use std::fmt;
-use std::sync::Arc;
 
 use seqd_idgen::{Agreement, Layout, Standing};
-use seqd_raft::{MemberStatus, Raft, Status};
-use seqd_state::{SequenceRecord, State};
+use seqd_raft::{MemberStatus, Status};
+use seqd_state::{LayoutUse, SequenceRecord, State};
 
 use super::Parts;
 use super::page::each_sequence;
 #[cfg(target_os = "linux")]
 use super::process;
 use crate::REVISION;
-use crate::metrics::{Labels, MAX_SEQUENCE_LABELS, Metrics, Scrape};
-use crate::minting::{ClockWatch, Minter, Minters};
-use crate::runs_out::{WorkerCounts, WorkersOf};
-use crate::tls::Tls;
+use crate::metrics::{Labels, MAX_SEQUENCE_LABELS, Scrape};
+use crate::minting::Minter;
 
-pub(crate) struct MetricsService {
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) raft: Raft,
-    pub(crate) minters: Arc<Minters>,
-    pub(crate) clock: Arc<ClockWatch>,
-    pub(crate) tls: Tls,
-    pub(crate) worker_counts: Arc<WorkerCounts>,
-}
-
-impl MetricsService {
-    pub(super) fn new(parts: &Parts) -> Self {
-        Self {
-            metrics: Arc::clone(&parts.metrics),
-            raft: parts.raft.clone(),
-            minters: Arc::clone(&parts.minters),
-            clock: Arc::clone(&parts.clock),
-            tls: parts.tls.clone(),
-            worker_counts: Arc::clone(&parts.worker_counts),
-        }
-    }
-
-    pub(crate) fn text(&self) -> Result<String, fmt::Error> {
-        self.metrics.text(read(self))
-    }
+/// The text of all metrics.
+pub(super) fn text(node: &Parts) -> Result<String, fmt::Error> {
+    node.metrics.text(read(node))
 }
 
 fn label(layout: &Layout) -> Labels {
@@ -55,7 +31,7 @@ fn flag(value: bool) -> f64 {
     f64::from(u8::from(value))
 }
 
-fn read(node: &MetricsService) -> Scrape {
+fn read(node: &Parts) -> Scrape {
     let mut scrape = Scrape::new();
     minting(node, &mut scrape);
     layouts(node, &mut scrape);
@@ -80,7 +56,7 @@ fn read(node: &MetricsService) -> Scrape {
     scrape
 }
 
-fn minting(node: &MetricsService, scrape: &mut Scrape) {
+fn minting(node: &Parts, scrape: &mut Scrape) {
     let all = node.minters.all();
     let minted = all
         .iter()
@@ -119,9 +95,9 @@ fn minting(node: &MetricsService, scrape: &mut Scrape) {
 }
 
 /// Adds the series of the layouts in use. Except for the estimate, they are equal on all nodes.
-fn layouts(node: &MetricsService, scrape: &mut Scrape) {
-    let in_use = WorkersOf::all(&node.raft);
-    let mut each = |name, help, value: &dyn Fn(&WorkersOf) -> Option<f64>| {
+fn layouts(node: &Parts, scrape: &mut Scrape) {
+    let in_use = node.raft.state(|state| state.layouts_in_use());
+    let mut each = |name, help, value: &dyn Fn(&LayoutUse) -> Option<f64>| {
         let values = in_use
             .iter()
             .filter_map(|it| Some((label(&it.layout), value(it)?)));
@@ -152,7 +128,7 @@ fn layouts(node: &MetricsService, scrape: &mut Scrape) {
     });
 }
 
-fn keys(node: &MetricsService, scrape: &mut Scrape) {
+fn keys(node: &Parts, scrape: &mut Scrape) {
     let (keys, bytes, tokens) = node.raft.state(|state| {
         let tokens = state.one_time_count();
         (state.keys_count(), state.key_bytes(), tokens)
@@ -167,7 +143,7 @@ fn keys(node: &MetricsService, scrape: &mut Scrape) {
 
 /// Adds the series of sequences. Sequences beyond those with series of their own share one, which
 /// has the smallest of their values.
-fn sequences(node: &MetricsService, scrape: &mut Scrape) {
+fn sequences(node: &Parts, scrape: &mut Scrape) {
     let ratio = |record: &SequenceRecord| {
         let total = record.definition.progression.total()?;
         Some(record.remaining()? as f64 / total as f64)
@@ -200,7 +176,7 @@ fn sequences(node: &MetricsService, scrape: &mut Scrape) {
     );
 }
 
-fn locks(node: &MetricsService, scrape: &mut Scrape) {
+fn locks(node: &Parts, scrape: &mut Scrape) {
     let counts = node.raft.state(State::lock_counts);
     scrape.one("locks_held", "Holds of locks", counts.holders as f64);
     let help = "Requests that wait for a lock, at any node";
@@ -211,7 +187,7 @@ fn locks(node: &MetricsService, scrape: &mut Scrape) {
     scrape.count("lock_expiries", help, counts.expired);
 }
 
-fn raft(node: &MetricsService, scrape: &mut Scrape) {
+fn raft(node: &Parts, scrape: &mut Scrape) {
     let status: Status = node.raft.status();
     let is_leader = status.node_id.is_some() && status.leader == status.node_id;
     scrape.one("raft_is_leader", "Whether this node leads", flag(is_leader));
@@ -318,7 +294,7 @@ fn clocks(status: &Status, scrape: &mut Scrape) {
     );
 }
 
-fn storage(node: &MetricsService, scrape: &mut Scrape) {
+fn storage(node: &Parts, scrape: &mut Scrape) {
     let stats = node.raft.storage_stats();
     let bytes = [
         (kind("wal"), stats.wal_bytes as f64),

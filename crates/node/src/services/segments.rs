@@ -1,7 +1,5 @@
 //! Segments for client-side allocators: grants a range to a client, and takes back its unused end.
 
-use std::sync::Arc;
-
 use seqd_api::{Grant, GrantRequest, ReturnRequest, Returned};
 use seqd_guards::is_out;
 use seqd_state::{GrantToken, Outcome, SecretKey, SequenceCommand, SequenceName, SequenceOutcome};
@@ -11,14 +9,10 @@ use super::error::{RequestError, SequenceError, ServiceError, unexpected, within
 use super::seals::{Seal, secret};
 use super::sequences::SequenceService;
 
-pub(crate) struct SegmentService {
-    pub(crate) sequences: Arc<SequenceService>,
-}
-
-impl SegmentService {
+impl SequenceService {
     /// Grants a segment. With a key (`has_key`), later requests with the same key get the same
     /// values.
-    pub(crate) async fn grant(
+    pub(crate) async fn grant_segment(
         &self,
         name: SequenceName,
         request: &GrantRequest,
@@ -29,9 +23,9 @@ impl SegmentService {
         let size = within("size", size, GrantRequest::MAX_SIZE)?;
         // The secret is read before anything is granted: a grant that cannot be named would be
         // lost.
-        let key = secret(&*self.sequences.replica, deadline).await?;
+        let key = secret(&*self.replica, deadline).await?;
         let after = match request.after {
-            Some(grant) => Opened::of(&key, &name, grant)?.returnable(),
+            Some(grant) => opened(&key, &name, grant)?,
             None => None,
         };
         let seal = if has_key && !is_out!(GrantOfKeyKept) {
@@ -44,10 +38,9 @@ impl SegmentService {
             size,
             after,
         };
-        match self.sequences.propose(command, deadline).await? {
+        match self.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::SegmentGranted(grant)) => {
-                let metrics = &self.sequences.metrics;
-                metrics.allocated(name.as_str(), grant.count);
+                self.metrics.allocated(name.as_str(), grant.count);
                 Ok(Grant {
                     grant: seal.close(&key, &[name.as_str().as_bytes()], grant.token.0),
                     first: grant.first,
@@ -73,10 +66,10 @@ impl SegmentService {
         if unused == 0 {
             return Err(RequestError::invalid("unused is at least 1, not 0").into());
         }
-        let key = secret(&*self.sequences.replica, deadline).await?;
-        let token = Opened::of(&key, &name, grant)?.returnable();
-        let token = token.ok_or_else(|| SequenceError::GrantOfKey { name: name.clone() })?;
-        let record = self.sequences.current(&name, deadline).await?;
+        let key = secret(&*self.replica, deadline).await?;
+        let token = opened(&key, &name, grant)?
+            .ok_or_else(|| SequenceError::GrantOfKey { name: name.clone() })?;
+        let record = self.current(&name, deadline).await?;
         // The run ends at the high-water mark. If the mark moves meanwhile, the token is no longer
         // the latest.
         let Some(first_unused) = record.next_index.checked_sub(unused) else {
@@ -87,7 +80,7 @@ impl SegmentService {
             token,
             first_unused,
         };
-        match self.sequences.propose(command, deadline).await? {
+        match self.propose(command, deadline).await? {
             Outcome::Sequences(SequenceOutcome::TailReturned { returned, .. }) => {
                 Ok(Returned { returned })
             }
@@ -103,32 +96,22 @@ const SEAL: Seal = Seal(b"seqd segment grant\0");
 /// no later segment extends its run: another request with the key gets the same values.
 const SEAL_OF_KEY: Seal = Seal(b"seqd segment grant of a key\0");
 
-/// A grant that a client names.
-enum Opened {
-    Plain(GrantToken),
-    OfKey,
-}
-
-impl Opened {
-    fn of(key: &SecretKey, name: &SequenceName, grant: u128) -> Result<Self, SequenceError> {
-        let parts = &[name.as_str().as_bytes()];
-        if let Some(token) = SEAL.open(key, parts, grant) {
-            return Ok(Self::Plain(GrantToken(token)));
-        }
-        let of_key = SEAL_OF_KEY.open(key, parts, grant);
-        of_key
-            .map(|_| Self::OfKey)
-            .ok_or_else(|| SequenceError::UnknownGrant {
-                name: name.clone(),
-                grant,
-            })
+/// The token of a grant that a client names; `None` for a grant of a key, whose values are never
+/// returned.
+fn opened(
+    key: &SecretKey,
+    name: &SequenceName,
+    grant: u128,
+) -> Result<Option<GrantToken>, SequenceError> {
+    let parts = &[name.as_str().as_bytes()];
+    if let Some(token) = SEAL.open(key, parts, grant) {
+        return Ok(Some(GrantToken(token)));
     }
-
-    /// The token, if values of the grant can be returned.
-    fn returnable(self) -> Option<GrantToken> {
-        match self {
-            Self::Plain(token) => Some(token),
-            Self::OfKey => None,
-        }
+    match SEAL_OF_KEY.open(key, parts, grant) {
+        Some(_) => Ok(None),
+        None => Err(SequenceError::UnknownGrant {
+            name: name.clone(),
+            grant,
+        }),
     }
 }

@@ -2,6 +2,7 @@
 
 use seqd_api::SnapshotHead;
 use seqd_raft::{Export, Raft, SnapshotError};
+use seqd_state::Digest;
 use tokio::time::Instant;
 
 use super::error::ServiceError;
@@ -26,13 +27,14 @@ impl SnapshotService {
             SnapshotError::Propose(error) => name_missing(error, &self.raft).into(),
             error => error,
         })?;
+        let described = &export.described;
         let head = SnapshotHead {
-            index: export.index,
-            term: export.term,
-            cluster_id: export.cluster_id.clone(),
-            rows: export.rows,
-            digest: export.digest.to_string(),
-            bytes: export.len,
+            index: described.index,
+            term: described.term,
+            cluster_id: described.cluster_id.clone(),
+            rows: described.rows,
+            digest: Digest(described.digest).to_string(),
+            bytes: described.len,
         };
         Ok((head, export))
     }

@@ -15,21 +15,30 @@ pub(crate) struct UuidService {
 }
 
 impl UuidService {
+    /// Refuses an unknown version, and a count out of range.
+    pub(crate) fn check(
+        &self,
+        version: Option<u8>,
+        count: Option<u64>,
+    ) -> Result<(u8, usize), ServiceError> {
+        let count = count_within(count, u64::from(self.max_count))?;
+        let version = version.unwrap_or(7);
+        if !matches!(version, 4 | 7) {
+            let detail = format!("version is 7 or 4, not {version}");
+            return Err(RequestError::Invalid(detail).into());
+        }
+        Ok((version, usize::try_from(count).unwrap_or_default()))
+    }
+
     /// Makes `count` UUIDs (default 1) of `version` (default 7).
     pub(crate) fn make(
         &self,
         version: Option<u8>,
         count: Option<u64>,
     ) -> Result<Vec<Uuid>, ServiceError> {
-        let count = count_within(count, u64::from(self.max_count))?;
-        let count = usize::try_from(count).unwrap_or_default();
-        let uuids = match version.unwrap_or(7) {
-            7 => self.source.version_7(self.clock.wall(), count),
-            4 => self.source.version_4(count),
-            other => {
-                let detail = format!("version is 7 or 4, not {other}");
-                return Err(RequestError::Invalid(detail).into());
-            }
+        let uuids = match self.check(version, count)? {
+            (4, count) => self.source.version_4(count),
+            (_, count) => self.source.version_7(self.clock.wall(), count),
         };
         uuids.map_err(|error| ServiceError::Internal(error.to_string()))
     }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use seqd_api::{Page, Worker, WorkersQuery};
 use seqd_idgen::{Layout, WorkerId};
+use seqd_net::Lock;
 use seqd_state::{Holder, LeaseId, LeaseView, Share, State};
 use tokio::time::Instant;
 
 use super::error::{RequestError, ServiceError, on_state, read};
 use super::layouts;
+use super::leases::LeasesRequested;
 use super::page::PageRequest;
 use crate::minting::ClockWatch;
 use crate::replica::Replica;
@@ -21,6 +23,7 @@ pub(crate) struct WorkerService {
     pub(crate) window_ms: u64,
     /// The share of a layout's workers that one tenant may hold.
     pub(crate) share: Share,
+    pub(super) requested: Lock<LeasesRequested>,
 }
 
 impl WorkerService {

@@ -27,21 +27,30 @@ fn options(margin: Option<u64>) -> TakeoverOptions {
     }
 }
 
-pub(super) fn recovery(root: &Path, margin: Option<u64>) -> Result<Recovery, OfflineError> {
-    Recovery::plan(RecoveryOptions {
+fn recovery_options(root: &Path, takeover: TakeoverOptions) -> RecoveryOptions {
+    RecoveryOptions {
         data_dir: root.to_owned(),
         name: None,
         peer: None,
         http: None,
-        takeover: options(margin),
-    })
+        takeover,
+    }
 }
 
-pub(super) fn planned(root: &Path) -> Recovering {
-    match recovery(root, Some(10)).unwrap() {
+pub(super) fn recovery(root: &Path, margin: Option<u64>) -> Result<Recovery, OfflineError> {
+    Recovery::plan(recovery_options(root, options(margin)))
+}
+
+/// Plans a recovery of a folder in which none was interrupted.
+fn first_planned(options: RecoveryOptions) -> Recovering {
+    match Recovery::plan(options).unwrap() {
         Recovery::Planned(recovering) => *recovering,
         Recovery::Unfinished(_) => panic!("nothing was begun"),
     }
+}
+
+pub(super) fn planned(root: &Path) -> Recovering {
+    first_planned(recovery_options(root, options(Some(10))))
 }
 
 /// Checks the required result of a recovery, whatever happened on the way.
@@ -165,16 +174,10 @@ fn a_rehearsal_names_no_ancestor() {
         drill: true,
         ..options(Some(0))
     };
-    let recovery = Recovery::plan(RecoveryOptions {
-        data_dir: fixture.root(),
+    let recovering = first_planned(RecoveryOptions {
         name: Some("drill1".to_owned()),
-        peer: None,
-        http: None,
-        takeover: drill,
+        ..recovery_options(&fixture.root(), drill)
     });
-    let Recovery::Planned(recovering) = recovery.unwrap() else {
-        panic!("nothing was begun");
-    };
     assert_eq!(recovering.takeover().ancestors, Vec::<String>::new());
     recovering.carry_out(SAID).unwrap();
     let folder = Folder::open(Arc::new(OsDisk), &fixture.root()).unwrap();
@@ -190,28 +193,21 @@ fn a_rehearsal_names_no_ancestor() {
 #[test]
 fn a_state_whose_time_is_wrong_is_taken_over_as_of_the_time_that_is_given() {
     let fixture = Fixture::new();
-    let plan = |written_ms| {
-        Recovery::plan(RecoveryOptions {
-            data_dir: fixture.root(),
-            name: None,
-            peer: None,
-            http: None,
-            takeover: TakeoverOptions {
-                written_ms,
-                ..options(Some(0))
-            },
-        })
+    let as_of = |written_ms| {
+        let takeover = TakeoverOptions {
+            written_ms,
+            ..options(Some(0))
+        };
+        recovery_options(&fixture.root(), takeover)
     };
-    let Recovery::Planned(as_carried) = plan(None).unwrap() else {
-        panic!("nothing was begun");
-    };
+    let as_carried = first_planned(as_of(None));
     let carried_ms = as_carried.takeover().wall_ms;
     assert!(
         as_carried.takeover().age_ms < 0,
         "it carries a time to come"
     );
     drop(as_carried);
-    let later = plan(Some(carried_ms + 1)).err().unwrap();
+    let later = Recovery::plan(as_of(Some(carried_ms + 1))).err().unwrap();
     assert_eq!(later.code, "invalid-argument");
     assert_eq!(
         later.message,
@@ -219,16 +215,12 @@ fn a_state_whose_time_is_wrong_is_taken_over_as_of_the_time_that_is_given() {
          1970-01-01T00:00:00.000Z to 2027-01-15T08:00:00.099Z"
     );
     let written_ms = options(None).now_ms - 1_118;
-    let Recovery::Planned(recovering) = plan(Some(written_ms)).unwrap() else {
-        panic!("nothing was begun");
-    };
+    let recovering = first_planned(as_of(Some(written_ms)));
     let takeover = recovering.takeover().clone();
     assert_eq!((takeover.wall_ms, takeover.age_ms), (written_ms, 1_118));
     recovering.carry_out(SAID).unwrap();
     // The next backup has the correct time.
-    let Recovery::Planned(again) = plan(None).unwrap() else {
-        panic!("nothing was begun");
-    };
+    let again = first_planned(as_of(None));
     assert_eq!(again.takeover().wall_ms, written_ms);
 }
 
@@ -242,19 +234,11 @@ fn a_cluster_whose_id_has_a_wrong_time_is_taken_over_without_a_rate() {
         ..Plan::default()
     });
     let now_ms = options(None).now_ms;
-    let Recovery::Planned(recovering) = Recovery::plan(RecoveryOptions {
-        data_dir: fixture.root(),
-        name: None,
-        peer: None,
-        http: None,
-        takeover: TakeoverOptions {
-            written_ms: Some(now_ms - 1_118),
-            ..options(Some(10))
-        },
-    })
-    .unwrap() else {
-        panic!("nothing was begun");
+    let takeover = TakeoverOptions {
+        written_ms: Some(now_ms - 1_118),
+        ..options(Some(10))
     };
+    let recovering = first_planned(recovery_options(&fixture.root(), takeover));
     let takeover = recovering.takeover().clone();
     assert_eq!(takeover.ancestors, [FOUNDED_AHEAD]);
     let [note] = &*takeover.notes else {

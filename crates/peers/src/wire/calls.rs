@@ -7,10 +7,10 @@
 //!   call.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use seqd_net::Lock;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
@@ -48,7 +48,7 @@ impl Ended {
 }
 
 pub(super) struct Calls {
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
     pub(super) window: SendWindow,
     /// The number of received response bytes that are returned together.
     credit_step: u64,
@@ -120,39 +120,35 @@ impl Calls {
             busy_since: now,
         };
         Self {
-            inner: Mutex::new(inner),
+            inner: Lock::new(inner),
             window: SendWindow::new(window),
             credit_step: u64::from(window / 4),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns whether new calls may use the connection.
     pub(super) fn takes_calls(&self) -> bool {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         !inner.is_retired && inner.ended.is_none()
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.lock().ended.is_some()
+        self.inner.lock().ended.is_some()
     }
 
     pub(super) fn connected(&self) {
-        self.lock().is_connected = true;
+        self.inner.lock().is_connected = true;
     }
 
     pub(super) fn is_connected(&self) -> bool {
-        self.lock().is_connected
+        self.inner.lock().is_connected
     }
 
     /// Begins a call. If the connection has ended, the error is the reason, and nothing was sent.
     pub(super) fn begin(&self, place: OwnedSemaphorePermit) -> Result<(u64, Waiting), CallError> {
         let (reply, waiting) = oneshot::channel();
         let now = Instant::now();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if let Some(why) = &inner.ended {
             return Err(why.clone());
         }
@@ -178,7 +174,7 @@ impl Calls {
 
     /// Returns whether a part of a call is still to be sent. If so, its position is `position`.
     pub(super) fn sends(&self, call: u64, part: &Part, position: u64) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Some(call) = inner
             .calls
             .get_mut(&call)
@@ -196,7 +192,7 @@ impl Calls {
 
     /// Returns the current deadline of a call, or `None` if it has ended.
     pub(super) fn deadline(&self, call: u64, began: Instant, limit: Limit) -> Option<Instant> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let call = inner.calls.get(&call)?;
         Some(call.deadline(began, limit))
     }
@@ -205,7 +201,7 @@ impl Calls {
     /// received part of it and must receive a cancellation, or `None` if the call has ended.
     pub(super) fn give_up(&self, number: u64) -> Option<bool> {
         let now = Instant::now();
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let silent_since = inner.last_frame.max(inner.busy_since);
         let call = inner.calls.get_mut(&number)?;
         call.reply = None;
@@ -221,12 +217,12 @@ impl Calls {
 
     /// Accepts no more calls. The connection ends with the calls in flight.
     pub(super) fn retire(&self) {
-        self.lock().is_retired = true;
+        self.inner.lock().is_retired = true;
     }
 
     /// Ends a call whose stream failed. Returns whether the peer must receive a cancellation.
     pub(super) fn fail(&self, number: u64, why: String) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let Some(call) = inner.calls.get_mut(&number) else {
             return false;
         };
@@ -248,7 +244,7 @@ impl Calls {
     /// Handles a received frame and returns the frame to send in response. An error ends the
     /// connection.
     pub(super) fn arrived(&self, frame: Frame) -> Result<Option<Frame>, Ended> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let now = Instant::now();
         inner.last_frame = now;
         if !inner.is_open {
@@ -326,7 +322,7 @@ impl Calls {
 
     /// Ends the connection if no call has used it since the last check.
     pub(super) fn end_if_idle(&self) -> bool {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let is_idle = inner.calls.is_empty() && !inner.was_used;
         inner.was_used = false;
         if is_idle {
@@ -337,7 +333,7 @@ impl Calls {
 
     /// Ends all calls of a connection of which the operating system has accepted `accepted` bytes.
     pub(super) fn end(&self, ended: &Ended, accepted: u64) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.ended = Some(ended.of_call(None, accepted));
         let calls = std::mem::take(&mut inner.calls);
         drop(inner);

@@ -2,8 +2,9 @@
 //! opened at the first call, kept, and reopened after it broke.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use seqd_net::Lock;
 use seqd_net::tls::{PeerTls, Rotating};
 use seqd_net::{Dial, SecureDial, TcpDial, WhoIsAt};
 use tokio::runtime::Handle;
@@ -31,7 +32,7 @@ pub fn secure_peer_transport(tls: Arc<Rotating<PeerTls>>, runtime: Handle) -> Ar
 pub struct Dialer {
     dial: Arc<dyn Dial>,
     tasks: Arc<dyn Tasks>,
-    connections: Mutex<BTreeMap<(Link, String), Arc<Connection>>>,
+    connections: Lock<BTreeMap<(Link, String), Arc<Connection>>>,
 }
 
 impl Dialer {
@@ -40,15 +41,12 @@ impl Dialer {
         Self {
             dial,
             tasks,
-            connections: Mutex::default(),
+            connections: Lock::default(),
         }
     }
 
     fn connection(&self, link: Link, addr: &str) -> Arc<Connection> {
-        let mut connections = self
-            .connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.connections.lock();
         let key = (link, addr.to_owned());
         if let Some(kept) = connections.get(&key)
             && kept.calls().takes_calls()

@@ -10,10 +10,11 @@ use std::collections::btree_map::Entry as Slot;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::AbortHandle;
+use seqd_net::Lock;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
@@ -35,7 +36,7 @@ pub trait Handler: Send + Sync {
 
 /// The open calls of one connection.
 pub(super) struct Incoming {
-    calls: Mutex<IncomingCalls>,
+    calls: Lock<IncomingCalls>,
     urgent: mpsc::Sender<Frame>,
     place: Arc<ConnectionPlace>,
     window: u64,
@@ -96,16 +97,12 @@ impl Incoming {
             is_stuck: false,
         };
         Self {
-            calls: Mutex::new(calls),
+            calls: Lock::new(calls),
             urgent,
             place,
             window: u64::from(window),
             emptied: Notify::new(),
         }
-    }
-
-    fn calls(&self) -> MutexGuard<'_, IncomingCalls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Receives the first part of a call. An error ends the connection.
@@ -127,7 +124,7 @@ impl Incoming {
             abort,
         };
         {
-            let mut calls = self.calls();
+            let mut calls = self.calls.lock();
             if calls.open.len() >= CALLS {
                 return Err(io::Error::other("too many calls at once"));
             }
@@ -148,7 +145,7 @@ impl Incoming {
     /// Receives a part of a call. An error ends the connection.
     pub(super) fn part(self: &Arc<Self>, call: u64, part: Part) -> io::Result<()> {
         let cost = part.cost();
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         calls.last_frame = Instant::now();
         if calls.is_stuck {
             return Err(io::Error::other("the peer does not read credits"));
@@ -199,7 +196,7 @@ impl Incoming {
     }
 
     fn taken(&self, call: u64, cost: u32) {
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         let Some(open) = calls.open.get_mut(&call).filter(|open| open.has_parts) else {
             return;
         };
@@ -214,7 +211,7 @@ impl Incoming {
 
     /// Ends a call for which its sender no longer waits.
     pub(super) fn cancel(&self, call: u64) {
-        let calls = self.calls();
+        let calls = self.calls.lock();
         if let Some(open) = calls.open.get(&call) {
             open.abort.abort();
         }
@@ -222,7 +219,7 @@ impl Incoming {
 
     /// Removes a call whose end was queued on the connection.
     pub(super) fn end(&self, call: u64) {
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         let ended = calls.open.remove(&call);
         if let Some(open) = &ended {
             calls.unreturned = calls.unreturned.saturating_sub(open.unreturned);
@@ -238,19 +235,19 @@ impl Incoming {
 
     /// Returns the number of open calls.
     pub(super) fn open(&self) -> usize {
-        self.calls().open.len()
+        self.calls.lock().open.len()
     }
 
     /// Returns when no call is open.
     pub(super) async fn emptied(&self) {
-        while !self.calls().open.is_empty() {
+        while !self.calls.lock().open.is_empty() {
             self.emptied.notified().await;
         }
     }
 
     /// Returns the time of the last call or response, or `None` while a call is open.
     pub(super) fn idle_since(&self) -> Option<Instant> {
-        let calls = self.calls();
+        let calls = self.calls.lock();
         calls.open.is_empty().then_some(calls.last_frame)
     }
 }

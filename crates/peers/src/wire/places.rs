@@ -7,9 +7,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use seqd_guards::is_out;
+use seqd_net::Lock;
 use seqd_net::tls::Certified;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
@@ -42,7 +43,7 @@ const STRANGER_ROOM: usize = STRANGER_BYTES + MOST_COST;
 const STRANGER_CALLS: usize = 4;
 
 pub(super) struct Places {
-    strangers: Mutex<Strangers>,
+    strangers: Lock<Strangers>,
     members: Arc<Semaphore>,
     room: Arc<Semaphore>,
 }
@@ -130,7 +131,7 @@ impl Places {
 
     fn parted(members: usize, strangers: usize, room: usize) -> Arc<Self> {
         Arc::new(Self {
-            strangers: Mutex::new(Strangers {
+            strangers: Lock::new(Strangers {
                 most: strangers,
                 last: 0,
                 waiting: VecDeque::new(),
@@ -140,12 +141,6 @@ impl Places {
         })
     }
 
-    fn strangers(&self) -> MutexGuard<'_, Strangers> {
-        self.strangers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Gives a stranger a place. The receiver fires when another stranger takes over that place.
     pub(super) fn enter(
         self: &Arc<Self>,
@@ -153,7 +148,7 @@ impl Places {
         certified: Option<Certified>,
     ) -> (Arc<ConnectionPlace>, oneshot::Receiver<()>) {
         let (evict, evicted) = oneshot::channel();
-        let mut strangers = self.strangers();
+        let mut strangers = self.strangers.lock();
         let from = from.map(network);
         let leaves = strangers.leaves(from);
         if let Some(left) = leaves.and_then(|at| strangers.waiting.remove(at)) {
@@ -188,7 +183,7 @@ impl Places {
     }
 
     fn leave(&self, number: u64) {
-        let mut strangers = self.strangers();
+        let mut strangers = self.strangers.lock();
         strangers.waiting.retain(|one| one.number != number);
     }
 }
@@ -309,7 +304,7 @@ mod tests {
         assert!(first_of_most.is_ok());
         let of_a_host = |last: u16| Some(IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, last]));
         held.extend((0..200).map(|last| places.enter(of_a_host(last), None)));
-        let waiting = places.strangers().waiting.len();
+        let waiting = places.strangers.lock().waiting.len();
         assert_eq!(waiting, STRANGERS);
         assert!(member.try_recv().is_err());
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use futures_util::FutureExt as _;
 use seqd_net::{Acceptor, Listen};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::codec::Encoder;
@@ -60,15 +61,16 @@ async fn run(
     let mut connections = JoinSet::new();
     let mut until = pin!(until);
     loop {
-        let stream = tokio::select! {
+        let (accepted, permit) = tokio::select! {
             biased;
             () = &mut until => break,
-            stream = acceptor.accept() => stream,
+            accepted = acceptor.accept() => accepted,
         };
         while connections.try_join_next().is_some() {}
-        let place = places.enter(stream.from(), stream.certified());
+        let place = places.enter(accepted.from, accepted.certified);
         let (handler, stopping) = (Arc::clone(&handler), Arc::clone(&stopping));
-        let serving = serving::serve(stream, place, handler, stopping);
+        let serving = serving::serve(accepted.stream, place, handler, stopping);
+        let serving = serving.map(|()| drop(permit));
         connections.spawn(tasks.bind(Box::pin(serving)));
     }
     drop(acceptor);

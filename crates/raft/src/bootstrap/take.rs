@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use seqd_peers::wire::hello::{Adopt, Prepare, Taken};
 use seqd_store::folder::Identity;
-use seqd_wal::WalOptions;
 
 use crate::blocking;
 use crate::context::NodeContext;
 use crate::handshake::hello::peer_list;
 use crate::storage::driver;
+use crate::storage::opening::wal_options;
 
 /// Time limit for a peer to sync the identity that it is given and its first log segment.
 pub(crate) const TAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -109,10 +109,7 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
         // The log's first segment is created first, because an identity without a log means that
         // the log was lost.
         if !taker.folder.has_log()? {
-            let options = WalOptions {
-                disk: Arc::clone(taker.folder.disk()),
-                ..WalOptions::new(taker.folder.wal())
-            };
+            let options = wal_options(&taker.folder);
             let (wal, _) = driver::open_wal(options).map_err(io::Error::other)?;
             wal.close()?;
         }

@@ -24,9 +24,10 @@ pub(crate) mod round;
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_net::Lock;
 use seqd_state::codec::frame;
 use seqd_state::{Draw, Drawn, Refusal, Tenant};
 use tokio::sync::oneshot;
@@ -88,7 +89,7 @@ pub(crate) struct Draws {
 
 struct Shared {
     node: Arc<Node>,
-    queue: Mutex<Queue>,
+    queue: Lock<Queue>,
     /// True if the rounds of this queue extend windows that are too short.
     waits: bool,
 }
@@ -105,7 +106,7 @@ impl Draws {
         let shared = |waits| {
             Arc::new(Shared {
                 node: Arc::clone(&node),
-                queue: Mutex::default(),
+                queue: Lock::default(),
                 waits,
             })
         };
@@ -202,13 +203,9 @@ impl Shared {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Queues a request. Returns the baton if no round is in progress.
     fn push(self: &Arc<Self>, waiting: PendingDraw) -> Option<Baton> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         queue.waiting.push_back(waiting);
         let is_running = std::mem::replace(&mut queue.is_running, true);
         (!is_running).then(|| Baton::new(self))
@@ -236,7 +233,7 @@ impl Baton {
             return;
         };
         {
-            let mut queue = shared.queue();
+            let mut queue = shared.queue.lock();
             let count = queue.waiting.len().min(ROUND);
             self.round = queue.waiting.drain(..count).collect();
         }
@@ -250,12 +247,12 @@ impl Drop for Baton {
             return;
         };
         for waiting in self.round.drain(..).rev() {
-            shared.queue().waiting.push_front(waiting);
+            shared.queue.lock().waiting.push_front(waiting);
         }
         let mut baton = Self::new(&shared);
         loop {
             let turn = {
-                let mut queue = shared.queue();
+                let mut queue = shared.queue.lock();
                 let turn = queue.waiting.iter_mut().find_map(|next| next.turn.take());
                 queue.is_running = turn.is_some();
                 turn

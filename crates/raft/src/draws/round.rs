@@ -93,7 +93,7 @@ pub(crate) async fn give_back(context: &NodeContext, replica: &Replica) {
     let returned = async {
         let _alone = replica.windows.extending.lock().await;
         let commands = {
-            let mut held = replica.windows.held();
+            let mut held = replica.windows.held.lock();
             let commands = held.of_term(leading.term).map(Windows::give_back);
             held.end(leading.term);
             commands.unwrap_or_default()
@@ -173,7 +173,7 @@ impl<'a> Leader<'a> {
         let now = self.judged();
         let times = (now.unwrap_or_default(), self.leading.cluster_ms());
         let core = self.replica.applied.read();
-        let mut held = self.replica.windows.held();
+        let mut held = self.replica.windows.held.lock();
         let windows = held.of_term(self.leading.term)?;
         // The log may have granted the last values to a window that does not have them yet.
         let is_extending = alone.is_none() && self.replica.windows.extending.try_lock().is_err();
@@ -246,7 +246,7 @@ impl<'a> Leader<'a> {
     ) -> Result<Option<Vec<Command>>, ProposeError> {
         let times = (self.judged().unwrap_or_default(), self.leading.cluster_ms());
         let core = self.replica.applied.read();
-        let mut held = self.replica.windows.held();
+        let mut held = self.replica.windows.held.lock();
         let Some(windows) = held.of_term(self.leading.term) else {
             return Ok(None);
         };
@@ -291,7 +291,7 @@ async fn grant(
     let Some(outcomes) = outcomes else {
         return Ok(false);
     };
-    let mut held = replica.windows.held();
+    let mut held = replica.windows.held.lock();
     let Some(windows) = held.of_term(leading.term) else {
         return Ok(false);
     };

@@ -47,7 +47,7 @@ pub(super) async fn move_leader(
     if target != replica.node {
         round::give_back(context, replica).await;
         transfer_leadership(replica, target).await;
-        replica.windows.held().resume();
+        replica.windows.held.lock().resume();
     }
     let leader = replica.leader().and_then(|id| replica.member(id));
     if replica.leader() != Some(target) {

@@ -139,7 +139,7 @@ pub(super) async fn heartbeat(
     request: AppendEntriesRequest<TypeConfig>,
     option: &RPCOption,
 ) -> Beat {
-    let mut beats = interval(client.context.settings.heartbeat);
+    let mut beats = interval(client.network.context.settings.heartbeat);
     beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut under_way = FuturesUnordered::<Pin<Box<dyn Future<Output = Beat> + Send>>>::new();
     loop {

@@ -1,8 +1,8 @@
 //! The client of one peer: sends entries, heartbeats and votes as messages, and returns the answers
 //! as openraft's results.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use openraft::entry::RaftEntry;
@@ -10,6 +10,7 @@ use openraft::errors::{NetworkError, RPCError, Timeout, Unreachable};
 use openraft::network::{RPCOption, RPCTypes};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, VoteRequest, VoteResponse};
 use seqd_guards::is_out;
+use seqd_net::Lock;
 use seqd_peers::wire::envelope::Envelope;
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::sealed::Sealed;
@@ -30,34 +31,44 @@ use crate::types::{LogId, TypeConfig, Vote};
 /// connection is opened again. Long enough for a slow sync.
 const STALLED: Duration = Duration::from_secs(1);
 
+/// The parts that the clients of all peers share.
+#[derive(Clone)]
+pub(crate) struct Network {
+    pub(crate) context: Arc<NodeContext>,
+    /// The position up to which this node's own log is synced.
+    pub(crate) synced: Arc<Synced>,
+    pub(crate) scrubber: Scrubber,
+    pub(crate) transfers: Transfers,
+    /// Shared by the messages in flight to all peers.
+    pub(crate) room: Room,
+    /// The highest commit index that this node has sent.
+    pub(crate) committed: Arc<AtomicU64>,
+}
+
 pub(crate) struct PeerClient {
-    pub(super) context: Arc<NodeContext>,
+    pub(super) network: Network,
     pub(super) target: u64,
     /// The address of the target; looked up again after a failed call.
-    pub(super) addr: Mutex<Arc<str>>,
+    pub(super) addr: Lock<Arc<str>>,
     /// The link for its entries and snapshots. All other messages use the control link.
     pub(super) link: Link,
     pub(super) batch: Batch,
-    pub(super) synced: Arc<Synced>,
-    pub(super) scrubber: Scrubber,
-    pub(super) transfers: Transfers,
-    pub(super) room: Room,
-    pub(super) committed: Arc<AtomicU64>,
 }
 
 impl PeerClient {
     pub(super) fn addr(&self) -> Arc<str> {
-        Arc::clone(&self.addr.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.addr.lock())
     }
 
     /// Updates the address from the membership in force, because it may have changed since openraft
     /// created this client.
     pub(super) fn look_up_addr(&self) {
         let member = self
+            .network
             .context
             .view()
             .and_then(|view| view.member(self.target));
-        let mut addr = self.addr.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addr = self.addr.lock();
         if let Some(member) = member.filter(|member| *member.peer != **addr) {
             *addr = member.peer.into();
         }
@@ -87,13 +98,13 @@ impl PeerClient {
         let addr = self.addr();
         let to = (self.target, &*addr);
         let answer =
-            conversation::call_sealed(&self.context, link, to, route, message, limit).await;
+            conversation::call_sealed(&self.network.context, link, to, route, message, limit).await;
         answer.map_err(|error| self.describe(&error, action, timeout))
     }
 
     /// A node whose disk hangs neither leads nor runs for leader, so it sends nothing.
     pub(super) fn may_send(&self) -> Result<(), RPCError<TypeConfig>> {
-        if self.context.disk.is_silent() {
+        if self.network.context.disk.is_silent() {
             let why = CallError::Unsent("this node's disk hangs".to_owned());
             return Err(RPCError::Unreachable(Unreachable::new(&why)));
         }
@@ -104,7 +115,7 @@ impl PeerClient {
     pub(super) fn record<R>(&self, reply: &Sealed<R>, vote: &Vote, last: Option<LogId>) {
         let Envelope { from, start, .. } = reply.envelope;
         let synced = records::synced_position(Some(vote), last.as_ref());
-        self.context.peers.record(from, start, synced);
+        self.network.context.peers.record(from, start, synced);
     }
 
     fn describe(
@@ -117,7 +128,11 @@ impl PeerClient {
         match error {
             CallError::NoAnswer => RPCError::Timeout(Timeout {
                 action,
-                id: self.context.envelope(self.target).map_or(0, |own| own.from),
+                id: self
+                    .network
+                    .context
+                    .envelope(self.target)
+                    .map_or(0, |own| own.from),
                 target: self.target,
                 timeout: limit,
             }),
@@ -130,7 +145,7 @@ impl PeerClient {
     }
 
     fn without_quorum_ms(&self) -> Option<u64> {
-        let silent = self.context.view()?.without_quorum_for()?;
+        let silent = self.network.context.view()?.without_quorum_for()?;
         Some(u64::try_from(silent.as_millis()).unwrap_or(u64::MAX))
     }
 
@@ -144,9 +159,9 @@ impl PeerClient {
         let fitting = self.batch.fitting(&rpc.entries);
         let is_cut = fitting < rpc.entries.len();
         rpc.entries.truncate(fitting);
-        let _room = self.room.take(&rpc.entries).await;
+        let _room = self.network.room.take(&rpc.entries).await;
         let acknowledged = match self.link {
-            Link::Control => self.context.peers.rows().0,
+            Link::Control => self.network.context.peers.rows().0,
             _ => Vec::new(),
         };
         if let Some(commit) = rpc.leader_commit
@@ -154,7 +169,9 @@ impl PeerClient {
         {
             // Recorded before the target can answer a read from these entries, so that a later read
             // includes them.
-            self.committed.fetch_max(commit.index(), Ordering::SeqCst);
+            self.network
+                .committed
+                .fetch_max(commit.index(), Ordering::SeqCst);
         }
         let entries = rpc.entries.iter().map(|entry| entry.record().record());
         let message = AppendRequest {
@@ -162,7 +179,7 @@ impl PeerClient {
             prev: rpc.prev_log_id.record(),
             entries: entries.collect(),
             commit: rpc.leader_commit.record(),
-            synced: self.synced.last_under(&rpc.vote),
+            synced: self.network.synced.last_under(&rpc.vote),
             acknowledged,
             without_quorum_ms: self.without_quorum_ms(),
         };

@@ -17,8 +17,6 @@ mod snapshot_stream;
 mod snapshots;
 
 use std::future::Future;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::Stream;
@@ -32,51 +30,31 @@ use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, StreamAppendResult,
     TransferLeaderError, TransferLeaderRequest, TransferLeaderResponse, VoteRequest, VoteResponse,
 };
+use seqd_net::Lock;
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::transport::Link;
 use seqd_state::codec;
 
+pub(crate) use self::client::Network;
 use self::client::{PeerClient, ballot_answer};
-use crate::batch::{Batch, Room};
-use crate::context::NodeContext;
+use crate::batch::Batch;
 use crate::messages::{TransferReply, TransferRequest};
 use crate::records::{Restore, ToRecord};
 use crate::storage::applied::{Snapshot, SnapshotHandle};
-use crate::storage::checkpointer::Scrubber;
-use crate::storage::synced::Synced;
-use crate::transfers::Transfers;
 use crate::types::{Member, TypeConfig, Vote};
 
 /// Pause before an unreachable peer is tried again: at most half a heartbeat, so that a restarted
 /// node is reached at once.
 const RETRY_EVERY: Duration = Duration::from_millis(50);
 
-pub(crate) struct Network {
-    pub(crate) context: Arc<NodeContext>,
-    /// The position up to which this node's own log is synced.
-    pub(crate) synced: Arc<Synced>,
-    pub(crate) scrubber: Scrubber,
-    pub(crate) transfers: Transfers,
-    /// Shared by the messages in flight to all peers.
-    pub(crate) room: Room,
-    /// The highest commit index that this node has sent.
-    pub(crate) committed: Arc<AtomicU64>,
-}
-
 impl Network {
     fn client(&self, target: u64, node: &Member, link: Link) -> PeerClient {
-        let context = Arc::clone(&self.context);
         PeerClient {
-            context,
+            network: self.clone(),
             target,
-            addr: Mutex::new(node.peer.as_str().into()),
+            addr: Lock::new(node.peer.as_str().into()),
             link,
             batch: Batch::new(),
-            synced: Arc::clone(&self.synced),
-            scrubber: self.scrubber.clone(),
-            transfers: self.transfers.clone(),
-            room: self.room.clone(),
-            committed: Arc::clone(&self.committed),
         }
     }
 }

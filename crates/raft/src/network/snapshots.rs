@@ -29,7 +29,7 @@ impl PeerClient {
         let to = (self.target, &*addr);
         let route = Route::SnapshotKept;
         let asked = conversation::call(
-            &self.context,
+            &self.network.context,
             self.link,
             to,
             route,
@@ -51,31 +51,32 @@ impl PeerClient {
         answer: Duration,
     ) -> Result<SnapshotResponse<TypeConfig>, CallError> {
         let index = snapshot.meta.last_log_id.map_or(0, |id| id.index());
-        self.transfers.begin(self.target, index);
+        self.network.transfers.begin(self.target, index);
         let head = SnapshotHead {
             vote: vote.record(),
             last: snapshot.meta.last_log_id.record(),
             membership: snapshot.meta.last_membership.record(),
             len: snapshot.snapshot.len(),
         };
-        let Some(envelope) = self.context.envelope(self.target) else {
+        let Some(envelope) = self.network.context.envelope(self.target) else {
             return Err(CallError::Unsent(
                 "this node has no identity yet".to_owned(),
             ));
         };
         let unsent = |e: io::Error| CallError::Unsent(format!("cannot read the snapshot: {e}"));
         let verify = |why: &str| {
-            self.scrubber
+            self.network
+                .scrubber
                 .verify_after_failed_send(&snapshot.snapshot, self.target, why)
         };
         let kept = self.ask_kept().await?;
         let unread = Arc::<OnceLock<String>>::default();
         let body = async {
-            let disk = || Arc::clone(self.context.folder.disk());
+            let disk = || Arc::clone(self.network.context.folder.disk());
             let file = &snapshot.snapshot;
             let goes_on = snapshot_stream::begins_with(disk(), file, kept).await?;
             let from = if goes_on { kept.0 } else { 0 };
-            let level = self.context.level();
+            let level = self.network.context.level();
             let (route, head) = if from > 0 {
                 let rest = SnapshotRest { head, from };
                 (Route::SnapshotRest, sealed::seal(&envelope, &rest, level)?)
@@ -93,7 +94,7 @@ impl PeerClient {
         if self.may_send().is_err() {
             return Err(CallError::Unsent("this node's disk hangs".to_owned()));
         }
-        let transport = &self.context.transport;
+        let transport = &self.network.context.transport;
         let limit = Limit::Progress {
             moving: STALLED,
             answer,
@@ -112,8 +113,9 @@ impl PeerClient {
         }
         let addr = self.addr();
         let to = (self.link, self.target, &*addr);
-        let reply: Sealed<SnapshotReply> = conversation::open(&self.context, to, answer).await?;
-        self.transfers.arrived(self.target);
+        let reply: Sealed<SnapshotReply> =
+            conversation::open(&self.network.context, to, answer).await?;
+        self.network.transfers.arrived(self.target);
         let their_vote = reply.message.vote.restore();
         if their_vote == vote {
             // Only the vote is recorded. The reply lacks the log ID of a snapshot that the peer did

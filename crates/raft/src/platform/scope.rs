@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use seqd_disk::simulated::Dice;
+use seqd_net::Lock;
 use tokio::task::{AbortHandle, JoinHandle};
 
 thread_local! {
@@ -23,7 +24,7 @@ pub(crate) fn current() -> Option<Arc<Scope>> {
 
 /// One process of a simulated node.
 pub(crate) struct Scope {
-    state: Mutex<State>,
+    state: Lock<State>,
     observer: Arc<dyn Observer>,
     node: usize,
 }
@@ -85,7 +86,7 @@ pub(crate) struct Window {
 impl Scope {
     pub(crate) fn new(node: usize, seed: u64, observer: Arc<dyn Observer>) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State {
+            state: Lock::new(State {
                 dice: Dice::new(seed),
                 is_over: false,
                 is_paused: false,
@@ -100,16 +101,12 @@ impl Scope {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn spawn<F>(self: &Arc<Self>, future: F) -> JoinHandle<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
     {
         let task = tokio::spawn(Owned::new(Some(Arc::clone(self)), future));
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_over {
             task.abort();
         }
@@ -122,7 +119,7 @@ impl Scope {
     }
 
     pub(crate) fn fill_random(&self, bytes: &mut [u8]) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for chunk in bytes.chunks_mut(8) {
             let roll = state.dice.roll().to_le_bytes();
             chunk.copy_from_slice(&roll[..chunk.len()]);
@@ -130,13 +127,13 @@ impl Scope {
     }
 
     pub(crate) fn roll(&self) -> u64 {
-        self.lock().dice.roll()
+        self.state.lock().dice.roll()
     }
 
     /// Ends the process. None of its tasks runs afterwards.
     pub(crate) fn end(&self) {
         let tasks = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.is_over = true;
             state.parked.clear();
             std::mem::take(&mut state.tasks)
@@ -147,12 +144,12 @@ impl Scope {
     }
 
     pub(crate) fn pause(&self) {
-        self.lock().is_paused = true;
+        self.state.lock().is_paused = true;
     }
 
     pub(crate) fn resume(&self) {
         let parked = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.is_paused = false;
             std::mem::take(&mut state.parked)
         };
@@ -160,13 +157,13 @@ impl Scope {
     }
 
     pub(crate) fn set_disk(&self, sync: Duration, is_hung: bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         (state.sync, state.is_hung) = (sync, is_hung);
     }
 
     /// Returns after the duration of a write with its sync.
     pub(crate) async fn sync(&self) {
-        let sync = self.lock().sync;
+        let sync = self.state.lock().sync;
         tokio::time::sleep(sync).await;
         while self.is_hung() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -174,7 +171,7 @@ impl Scope {
     }
 
     pub(crate) fn is_hung(&self) -> bool {
-        self.lock().is_hung
+        self.state.lock().is_hung
     }
 
     pub(crate) fn applied(&self, entry: Applied) {
@@ -204,7 +201,7 @@ impl Scope {
 
     /// Returns whether a task may run. If not, keeps its waker until it may.
     fn may_run(&self, waker: &Waker) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.is_paused && !state.is_over {
             state.parked.push(waker.clone());
         }

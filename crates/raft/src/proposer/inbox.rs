@@ -1,7 +1,6 @@
 //! Proposals that wait for a group. Tenants take turns in it.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use seqd_net::Lock;
 use seqd_state::Tenant;
 use tokio::sync::Notify;
 
@@ -10,7 +9,7 @@ use crate::round_robin::RoundRobin;
 
 #[derive(Default)]
 pub(super) struct Inbox {
-    waiting: Mutex<Waiting>,
+    waiting: Lock<Waiting>,
     changed: Notify,
 }
 
@@ -22,13 +21,13 @@ struct Waiting {
 
 impl Inbox {
     pub(super) fn push(&self, tenant: Tenant, item: Queued) {
-        self.waiting().queue.push(tenant, item);
+        self.waiting.lock().queue.push(tenant, item);
         self.changed.notify_one();
     }
 
     /// Closes the inbox. Nothing is pushed afterwards.
     pub(super) fn close(&self) {
-        self.waiting().is_closed = true;
+        self.waiting.lock().is_closed = true;
         self.changed.notify_one();
     }
 
@@ -37,7 +36,7 @@ impl Inbox {
     pub(super) async fn has_items(&self) -> bool {
         loop {
             {
-                let waiting = self.waiting();
+                let waiting = self.waiting.lock();
                 if waiting.queue.peek().is_some() {
                     return true;
                 }
@@ -50,10 +49,6 @@ impl Inbox {
     }
 
     pub(super) fn take_group(&self, is_above: impl Fn(&Queued) -> bool) -> Vec<Queued> {
-        take_group(&mut self.waiting().queue, is_above)
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        take_group(&mut self.waiting.lock().queue, is_above)
     }
 }

@@ -42,7 +42,6 @@ use self::group::{Fate, Queued};
 use self::inbox::Inbox;
 use self::route::not_in_time;
 use self::send::{collect, not_proposed, unread};
-use crate::confirm::FromSender;
 use crate::handle::{Phase, ProposeError, StopReason};
 use crate::messages::{Forward, ForwardRefusal, ForwardReply, ReadPoint};
 use crate::node::Node;
@@ -121,9 +120,7 @@ impl ProposalBatcher {
         commands: Vec<Command>,
         deadline: Instant,
     ) -> Reply {
-        let answer = self
-            .submit(ProposalSource::Own(tenant), commands, deadline)
-            .await;
+        let answer = self.submit(Some(tenant), commands, deadline).await;
         answer.map_err(|refused| match refused {
             ForwardRefusal::Propose(error) => error,
             ForwardRefusal::NotLeader => ProposeError::no_leader(),
@@ -142,17 +139,16 @@ impl ProposalBatcher {
         deadline: Instant,
     ) -> Result<Vec<Frame>, ForwardRefusal> {
         let commands = frame::read_all(commands).map_err(|error| not_proposed(&error))?;
-        let outcomes = self
-            .submit(ProposalSource::Peer, commands, deadline)
-            .await?;
+        let outcomes = self.submit(None, commands, deadline).await?;
         Ok(frame::write_all(&outcomes).map_err(|error| unread(&error))?)
     }
 
     /// Refuses the commands that no state accepts, in their places in the answer, and proposes the
-    /// others.
+    /// others. `own` is the tenant of this node's caller, or `None` if a peer that considers this
+    /// node the leader has forwarded the commands.
     async fn submit(
         &self,
-        source: ProposalSource,
+        own: Option<Tenant>,
         mut commands: Vec<Command>,
         deadline: Instant,
     ) -> Result<Vec<Outcome>, ForwardRefusal> {
@@ -165,12 +161,12 @@ impl ProposalBatcher {
             refused.last().is_none_or(|(last, _)| last + 1 != at)
         });
         if refused.is_empty() {
-            return self.queue(source, commands, deadline).await;
+            return self.queue(own, commands, deadline).await;
         }
         let mut outcomes = if commands.is_empty() {
             Vec::new()
         } else {
-            self.queue(source, commands, deadline).await?
+            self.queue(own, commands, deadline).await?
         };
         for (at, refusal) in refused {
             outcomes.insert(at.min(outcomes.len()), Outcome::Refused(refusal));
@@ -180,16 +176,13 @@ impl ProposalBatcher {
 
     async fn queue(
         &self,
-        source: ProposalSource,
+        own: Option<Tenant>,
         commands: Vec<Command>,
         deadline: Instant,
     ) -> Result<Vec<Outcome>, ForwardRefusal> {
         self.check_stopped()?;
         self.check_space(&commands)?;
-        let (tenant, forwarded) = match source {
-            ProposalSource::Own(tenant) => (tenant, false),
-            ProposalSource::Peer => (Tenant::OPERATOR, true),
-        };
+        let (tenant, forwarded) = (own.unwrap_or(Tenant::OPERATOR), own.is_none());
         let (bytes, room) = self.room_for(tenant, &commands)?;
         let (reply, answer) = oneshot::channel();
         let fate = Arc::new(Fate::default());
@@ -301,30 +294,12 @@ impl ProposalBatcher {
                 detail: format!("this node has not applied entry {index} within the deadline"),
             })
     }
-
-    /// The index that a linearizable read must have applied, and the cluster time, if this node
-    /// leads.
-    pub(crate) async fn read_point_here(
-        &self,
-        sender: FromSender,
-    ) -> Result<ReadPoint, ForwardRefusal> {
-        read::point_here(&self.node, sender).await
-    }
 }
 
 impl Drop for ProposalBatcher {
     fn drop(&mut self) {
         self.inbox.close();
     }
-}
-
-/// The origin of a proposal.
-#[derive(Clone, Copy)]
-enum ProposalSource {
-    /// This node, or one of its callers.
-    Own(Tenant),
-    /// A peer that considers this node the leader.
-    Peer,
 }
 
 /// Counts one proposal until it is dropped.

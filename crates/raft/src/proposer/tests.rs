@@ -173,8 +173,8 @@ async fn no_entry_of_many_proposals_has_more_bytes_than_a_group_may() {
 
 /// Proposes commands without the check whether a state accepts them.
 async fn unchecked(raft: &Raft, commands: Vec<Command>) -> Result<Vec<Outcome>, ProposeError> {
-    let source = ProposalSource::Own(Tenant::OPERATOR);
-    let answer = raft.batcher().queue(source, commands, deadline()).await;
+    let own = Some(Tenant::OPERATOR);
+    let answer = raft.batcher().queue(own, commands, deadline()).await;
     answer.map_err(|refused| match refused {
         ForwardRefusal::Propose(error) => error,
         ForwardRefusal::NotLeader => panic!("a node forwards what is its own"),

@@ -25,6 +25,7 @@ use crate::messages::{
     ChangeRequest, DrawRequest, Facts, Forward, Ping, Promise, ReadIndex, ReadIndexReply, Stopping,
     Watch,
 };
+use crate::proposer::read;
 use crate::tasks::ping as pings;
 
 /// Longest time for which a watching peer waits for an answer. It then sends another request.
@@ -60,9 +61,9 @@ pub(super) async fn read_index(
     sealed(service, body, |envelope, message: ReadIndex| async move {
         let limit = Duration::from_millis(message.timeout_ms);
         let sender = Some((envelope.from, message.promised.term));
-        let read = tokio::time::timeout(limit, service.batcher.read_point_here(sender)).await;
-        let read = read.map_err(|_| not_running("no quorum responded in time"))?;
-        Ok(ReadIndexReply(read))
+        let point = tokio::time::timeout(limit, read::point_here(&service.node, sender)).await;
+        let point = point.map_err(|_| not_running("no quorum responded in time"))?;
+        Ok(ReadIndexReply(point))
     })
     .await
 }

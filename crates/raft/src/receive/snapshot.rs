@@ -13,6 +13,7 @@ use seqd_peers::wire::transport::Rejection;
 use seqd_state::codec::Versioned;
 use seqd_store::faults::is_of_the_kernel;
 use seqd_store::snapshot_file::Receiver;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::service::{
     AcceptedMessage, Service, admitted, malformed, not_running, replica, seal, sealed,
@@ -95,6 +96,21 @@ pub(super) async fn receive_rest(service: &Service, mut body: Body) -> Result<By
     take(service, body, (envelope, rest.head, rest.from), chunk).await
 }
 
+/// Performs one step of a receipt on the disk. A step continues when its caller is dropped. It
+/// therefore holds the permit, so that no other receipt begins before it ends.
+async fn step<T: Send + 'static>(
+    alone: &Arc<OwnedSemaphorePermit>,
+    step: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Rejection> {
+    let alone = Arc::clone(alone);
+    let done = blocking::run(move || {
+        let _alone = alone;
+        step()
+    });
+    // `malformed` is only for wrong bytes, because the leader then verifies its snapshot.
+    done.await.map_err(not_running)
+}
+
 /// Receives the snapshot from byte `from` and installs it. The first bytes, `chunk`, arrived with
 /// the head.
 async fn take(
@@ -107,18 +123,15 @@ async fn take(
     let unfinished = &replica.unfinished;
     let alone =
         (unfinished.alone()).ok_or_else(|| not_running("another snapshot is being received"))?;
-    // A write that has begun continues when this future is dropped. No other receipt may begin
-    // before it ends.
     let alone = Arc::new(alone);
     let folder = Arc::clone(&service.node.context.folder);
     let index = message.last.map_or(0, |id| id.index);
     let (to, len) = (unfinished.clone(), message.len);
-    let begun = blocking::run(move || match from {
+    let begin = move || match from {
         0 => to.begin(&folder, index, len),
         from => to.resume(from),
-    });
-    // `malformed` is only for wrong bytes, because the leader then verifies its snapshot.
-    begun.await.map_err(not_running)?;
+    };
+    step(&alone, begin).await?;
     let mut left = len
         .checked_sub(from)
         .ok_or_else(|| malformed("more of the snapshot is kept than its head announces"))?;
@@ -127,20 +140,15 @@ async fn take(
         left = left
             .checked_sub(chunk.len() as u64)
             .ok_or_else(|| malformed("the snapshot is longer than its head announces"))?;
-        let (to, alone) = (unfinished.clone(), Arc::clone(&alone));
-        let written = blocking::run(move || {
-            let _alone = alone;
-            to.write(&chunk)
-        });
-        written.await.map_err(not_running)?;
+        let to = unfinished.clone();
+        step(&alone, move || to.write(&chunk)).await?;
         next = next_chunk(&mut body).await?;
     }
     if left > 0 {
         return Err(malformed("the snapshot is shorter than its head announces"));
     }
     let to = unfinished.clone();
-    let receiver = blocking::run(move || to.take()).await;
-    let receiver = receiver.map_err(not_running)?;
+    let receiver = step(&alone, move || to.take()).await?;
     install(service, (envelope, message), receiver).await
 }
 

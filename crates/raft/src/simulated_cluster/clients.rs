@@ -8,7 +8,7 @@ use seqd_disk::simulated::Dice;
 use seqd_state::idgen::{WallClock, WorkerId};
 use seqd_state::{
     Command, Draw, DrawFrom, LeaseId, NextRequest, Outcome, SequenceCommand, SequenceMode,
-    SequenceName, SequenceOutcome, Share, TakeLease, Tenant, WorkerCommand, WorkerOutcome,
+    SequenceName, SequenceOutcome, TakeLease, Tenant, WorkerCommand, WorkerOutcome,
 };
 use seqd_store::testing::create_sequence;
 use tokio::time::{Instant, sleep};
@@ -266,7 +266,6 @@ impl Client {
             Ask::Create { sequence } => Some(create(*sequence)),
             Ask::Lease { owner } => Some(Command::Workers(WorkerCommand::TakeLease(TakeLease {
                 tenant: seqd_state::Tenant::OPERATOR,
-                share: Share::WHOLE,
                 layout: LAYOUT.to_owned(),
                 owner: format!("owner-{owner}"),
                 node: None,

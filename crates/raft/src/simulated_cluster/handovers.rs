@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::net::{LAN, Link};
 use super::nodes::Cluster;
 use super::scenarios::{Scene, leader_of_all_but, next};
+use crate::ChangeOfMembers;
 
 /// The leader's messages to a follower take longer than the election of the next leader.
 const LATE: Link = Link {
@@ -63,7 +64,8 @@ async fn drain(cluster: &Cluster, leader: usize, deadline: Duration) -> Duration
     let began = Instant::now();
     let drained = cluster.ask(leader, PATIENT, move |raft| async move {
         let name = format!("n{}", leader + 1);
-        raft.member_drain(name, true, began + deadline).await
+        let change = ChangeOfMembers::Drain { name, drains: true };
+        raft.change_member(change, began + deadline).await
     });
     let drained = drained.await;
     assert!(matches!(drained, Some(Ok(_))), "{drained:?}");

@@ -4,13 +4,14 @@
 //! This is a reduced `node::minting`. It lacks the release at a clean stop, and also waiting
 //! requests, the clock guard and the stored mark, on which uniqueness does not depend.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_disk::simulated::Dice;
+use seqd_net::Lock;
 use seqd_state::idgen::{Generator, Layout, Mint, Tick, WallClock, WallMs};
 use seqd_state::{
-    Command, LeaseGrant, LeaseId, Outcome, Refusal, Share, TakeLease, WorkerCommand, WorkerOutcome,
+    Command, LeaseGrant, LeaseId, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome,
     WorkerRefusal,
 };
 use tokio::time::{Instant, sleep};
@@ -55,7 +56,7 @@ pub(super) struct Minter {
     pub(super) node: usize,
     pub(super) minting: Minting,
     layout: Layout,
-    holder: Mutex<Option<Arc<Holder>>>,
+    holder: Lock<Option<Arc<Holder>>>,
 }
 
 impl Minter {
@@ -74,7 +75,7 @@ impl Minter {
             node,
             minting,
             layout,
-            holder: Mutex::default(),
+            holder: Lock::default(),
         }
     }
 
@@ -86,13 +87,11 @@ impl Minter {
     }
 
     fn holder(&self) -> Option<Arc<Holder>> {
-        let holder = self.holder.lock();
-        holder.unwrap_or_else(PoisonError::into_inner).clone()
+        self.holder.lock().clone()
     }
 
     fn set_holder(&self, holder: Option<Holder>) {
-        let place = self.holder.lock();
-        *place.unwrap_or_else(PoisonError::into_inner) = holder.map(Arc::new);
+        *self.holder.lock() = holder.map(Arc::new);
     }
 
     async fn keep(&self) {
@@ -121,7 +120,6 @@ impl Minter {
             };
             let take = WorkerCommand::TakeLease(TakeLease {
                 tenant: seqd_state::Tenant::OPERATOR,
-                share: Share::WHOLE,
                 layout: LAYOUT.to_owned(),
                 owner: format!("n{}", self.node + 1),
                 node: Some(node),

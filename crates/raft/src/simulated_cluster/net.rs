@@ -9,11 +9,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
 use seqd_disk::simulated::Dice;
+use seqd_net::Lock;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
@@ -60,7 +61,7 @@ impl Link {
 }
 
 pub(super) struct Net {
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 struct State {
@@ -83,7 +84,7 @@ struct State {
 impl Net {
     pub(super) fn new(seed: u64) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State {
+            state: Lock::new(State {
                 dice: Dice::new(seed),
                 links: BTreeMap::new(),
                 busy_until: BTreeMap::new(),
@@ -99,23 +100,23 @@ impl Net {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn set_link(&self, from: usize, to: usize, link: Link) {
-        self.lock().links.insert((from, to), link);
+        self.state.lock().links.insert((from, to), link);
     }
 
     pub(super) fn cut(&self, from: usize, to: usize) {
-        self.lock().cut.entry((from, to)).or_insert(Instant::now());
+        self.state
+            .lock()
+            .cut
+            .entry((from, to))
+            .or_insert(Instant::now());
     }
 
     /// Ends a cut. Delayed bytes arrive after a further random time of at most the length of the
     /// cut or three seconds, because the sender must first retry.
     pub(super) fn heal(&self, from: usize, to: usize) {
         let (pipes, late) = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let Some(since) = state.cut.remove(&(from, to)) else {
                 return;
             };
@@ -129,12 +130,12 @@ impl Net {
                 pipe.hold_up(Instant::now() + late);
             }
         }
-        let waiting = std::mem::take(&mut self.lock().waiting);
+        let waiting = std::mem::take(&mut self.state.lock().waiting);
         waiting.into_iter().for_each(Waker::wake);
     }
 
     pub(super) fn refuse(&self, from: usize, to: usize, refuses: bool) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if refuses {
             state.refused.insert((from, to), ());
         } else {
@@ -144,7 +145,7 @@ impl Net {
 
     /// Breaks all connections between two nodes.
     pub(super) fn reset(&self, one: usize, other: usize) {
-        let pipes = self.lock().pipes.clone();
+        let pipes = self.state.lock().pipes.clone();
         for pipe in pipes.iter().filter_map(Weak::upgrade) {
             let ends = (pipe.from, pipe.to);
             if ends == (one, other) || ends == (other, one) {
@@ -155,7 +156,7 @@ impl Net {
 
     /// Cuts a host's power. It sends no answer, and does not even refuse connections.
     pub(super) fn cut_power(&self, node: usize) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_dark.insert(node, ());
         state.ports.remove(&node);
     }
@@ -163,7 +164,7 @@ impl Net {
     /// Restores a host's power. It has no state of its earlier connections.
     pub(super) fn restore_power(&self, node: usize) {
         let pipes = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.is_dark.remove(&node).is_none() {
                 return;
             }
@@ -177,18 +178,18 @@ impl Net {
     }
 
     pub(super) fn close_port(&self, node: usize) {
-        self.lock().ports.remove(&node);
+        self.state.lock().ports.remove(&node);
     }
 
     pub(super) fn is_dark(&self, node: usize) -> bool {
-        self.lock().is_dark.contains_key(&node)
+        self.state.lock().is_dark.contains_key(&node)
     }
 
     /// Returns whether bytes arrive. If they do not, the reader is woken when they may arrive
     /// again. If only the reverse direction is cut, bytes arrive until the sender has waited too
     /// long for an acknowledgement.
     pub(super) fn arrives(&self, from: usize, to: usize, reader: &Waker) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_unheard = |since: &Instant| since.elapsed() >= UNACKNOWLEDGED;
         let arrives = !state.cut.contains_key(&(from, to))
             && !state.cut.get(&(to, from)).is_some_and(is_unheard);
@@ -200,7 +201,7 @@ impl Net {
 
     /// The arrival time of a segment that is sent now.
     pub(super) fn due(&self, from: usize, to: usize, bytes: usize) -> Instant {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let link = state.links.get(&(from, to)).copied().unwrap_or(LAN);
         let now = Instant::now();
         let free = state.busy_until.get(&(from, to)).copied();
@@ -218,7 +219,7 @@ impl Net {
     }
 
     pub(super) fn delivered(&self, from: usize, to: usize, at: Duration, bytes: &[u8]) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut hash = state.delivered;
         let mut add = |value: u64| {
             hash = (hash ^ value).wrapping_mul(0x100_0000_01b3).rotate_left(23);
@@ -237,7 +238,7 @@ impl Net {
 
     /// The hash of everything delivered, and the number of bytes.
     pub(super) fn summary(&self) -> (u64, u64) {
-        let state = self.lock();
+        let state = self.state.lock();
         (state.delivered, state.bytes)
     }
 
@@ -246,7 +247,7 @@ impl Net {
         let back = Pipe::new(self, to, from);
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         let port = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.refused.contains_key(&(from, to)) {
                 return Err(refused());
             }
@@ -268,7 +269,7 @@ impl Net {
 
     /// The round trip of a connect; `None` if it is not answered.
     fn answers(&self, from: usize, to: usize) -> Option<Duration> {
-        let state = self.lock();
+        let state = self.state.lock();
         let is_cut = state.cut.contains_key(&(from, to)) || state.cut.contains_key(&(to, from));
         let delay = |ends| state.links.get(&ends).copied().unwrap_or(LAN).delay;
         let is_silent = is_cut || state.is_dark.contains_key(&to);
@@ -331,7 +332,7 @@ impl Port {
 impl Listen for Port {
     fn open(&mut self) -> io::Result<SocketAddr> {
         let (port, accepted) = mpsc::unbounded_channel();
-        self.net.lock().ports.insert(self.node, port);
+        self.net.state.lock().ports.insert(self.node, port);
         self.accepted = Some(accepted);
         Ok(([10, 0, 0, self.node as u8 + 1], 7401).into())
     }

@@ -1,12 +1,13 @@
 //! The nodes, each with its disk, its clock and, while it runs, its process.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqd_disk::Disk as _;
 use seqd_disk::simulated::{Call, Dice, Failure, Fault, SimulatedDisk};
+use seqd_net::Lock;
 use seqd_peers::wire::dialer::Dialer;
 use seqd_state::idgen::{WallClock, WallMs};
 use seqd_store::snapshot_file;
@@ -66,8 +67,8 @@ pub(super) struct Process {
 }
 
 pub(super) struct Spot {
-    disk: Mutex<SimulatedDisk>,
-    process: Mutex<Option<Process>>,
+    disk: Lock<SimulatedDisk>,
+    process: Lock<Option<Process>>,
     /// True if an error of the node's disk is planted, so that the node may stop because of it.
     may_fail: AtomicBool,
     pub(super) clock: Arc<Clock>,
@@ -80,8 +81,8 @@ pub(super) struct Cluster {
     /// The number of founders; they are the first nodes.
     pub(super) founders: usize,
     snapshot_every: u64,
-    minting: Mutex<Minting>,
-    dice: Mutex<Dice>,
+    minting: Lock<Minting>,
+    dice: Lock<Dice>,
 }
 
 impl Cluster {
@@ -93,8 +94,8 @@ impl Cluster {
     ) -> Arc<Self> {
         let mut dice = Dice::new(seed);
         let spots = (0..founders + others).map(|_| Spot {
-            disk: Mutex::new(SimulatedDisk::holding("/")),
-            process: Mutex::new(None),
+            disk: Lock::new(SimulatedDisk::holding("/")),
+            process: Lock::new(None),
             may_fail: AtomicBool::new(false),
             clock: Arc::new(Clock {
                 began: Instant::now(),
@@ -108,24 +109,22 @@ impl Cluster {
             spots: spots.collect(),
             founders,
             snapshot_every,
-            minting: Mutex::new(Minting::Nobody),
-            dice: Mutex::new(dice),
+            minting: Lock::new(Minting::Nobody),
+            dice: Lock::new(dice),
         })
     }
 
     fn roll(&self) -> u64 {
-        let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dice = self.dice.lock();
         dice.roll()
     }
 
     pub(super) fn process(&self, node: usize) -> Option<Process> {
-        let process = self.spots[node].process.lock();
-        process.unwrap_or_else(PoisonError::into_inner).clone()
+        self.spots[node].process.lock().clone()
     }
 
     fn set_process(&self, node: usize, process: Option<Process>) -> Option<Process> {
-        let held = self.spots[node].process.lock();
-        std::mem::replace(&mut *held.unwrap_or_else(PoisonError::into_inner), process)
+        std::mem::replace(&mut *self.spots[node].process.lock(), process)
     }
 
     fn settings(&self, node: usize) -> Settings {
@@ -160,8 +159,7 @@ impl Cluster {
         self.spots[node].may_fail.store(false, Ordering::Relaxed);
         self.net.restore_power(node);
         let scope = Scope::new(node, self.roll(), Arc::clone(&self.record) as _);
-        let disk = self.spots[node].disk.lock();
-        let disk = Arc::new(disk.unwrap_or_else(PoisonError::into_inner).clone());
+        let disk = Arc::new(self.spots[node].disk.lock().clone());
         let dial = Arc::new(Dials {
             net: Arc::clone(&self.net),
             from: node,
@@ -187,11 +185,11 @@ impl Cluster {
 
     /// Sets how processes mint that start from then on.
     pub(super) fn set_minting(&self, minting: Minting) {
-        *self.minting.lock().unwrap_or_else(PoisonError::into_inner) = minting;
+        *self.minting.lock() = minting;
     }
 
     fn mint(&self, node: usize, scope: &Arc<Scope>, raft: &Raft) {
-        let minting = *self.minting.lock().unwrap_or_else(PoisonError::into_inner);
+        let minting = *self.minting.lock();
         if minting == Minting::Nobody {
             return;
         }
@@ -231,8 +229,7 @@ impl Cluster {
         } else {
             self.net.close_port(node);
         }
-        let disk = self.spots[node].disk.lock();
-        let mut disk = disk.unwrap_or_else(PoisonError::into_inner);
+        let mut disk = self.spots[node].disk.lock();
         disk.switch_off();
         let left = if power {
             disk.cut(&mut Dice::new(self.roll()))
@@ -263,7 +260,6 @@ impl Cluster {
         }
         self.spots[node].may_fail.store(true, Ordering::Relaxed);
         let disk = self.spots[node].disk.lock();
-        let disk = disk.unwrap_or_else(PoisonError::into_inner);
         let fault = Fault::on(Call::SyncData, Failure::InputOutput);
         disk.plant(fault.at("wal").after(after));
     }
@@ -272,7 +268,6 @@ impl Cluster {
     /// newest snapshot. Returns whether it did.
     pub(super) fn damage_newest_snapshot(&self, node: usize) -> bool {
         let disk = self.spots[node].disk.lock();
-        let disk = disk.unwrap_or_else(PoisonError::into_inner);
         let root = Path::new(DATA);
         let listed = snapshot_file::list(&*disk, &root.join("snap")).unwrap_or_default();
         let [newest, _, ..] = listed.as_slice() else {
@@ -289,8 +284,7 @@ impl Cluster {
     /// Replaces a node by an empty machine.
     pub(super) fn replace(&self, node: usize) {
         self.kill(node, false);
-        let disk = self.spots[node].disk.lock();
-        *disk.unwrap_or_else(PoisonError::into_inner) = SimulatedDisk::holding("/");
+        *self.spots[node].disk.lock() = SimulatedDisk::holding("/");
     }
 
     pub(super) fn running(&self) -> Vec<usize> {

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Buf, Bytes};
+use seqd_net::Lock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -24,7 +25,7 @@ pub(super) struct Pipe {
     pub(super) to: usize,
     net: Arc<Net>,
     began: Instant,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Default)]
@@ -48,16 +49,12 @@ impl Pipe {
             to,
             net: Arc::clone(net),
             began: Instant::now(),
-            state: Mutex::default(),
+            state: Lock::default(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn reset(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.is_reset = true;
         state.segments.clear();
         state.wake();
@@ -65,7 +62,7 @@ impl Pipe {
 
     /// Delays all deliveries until `until`.
     pub(super) fn hold_up(&self, until: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for (due, _) in &mut state.segments {
             *due = until.max(*due);
         }
@@ -76,7 +73,7 @@ impl Pipe {
     fn send(&self, bytes: &[u8]) -> usize {
         let taken = bytes.len().min(SEGMENT);
         let due = self.net.due(self.from, self.to, taken);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let due = state.last_due.map_or(due, |last| last.max(due));
         state.last_due = Some(due);
         state.buffered += taken;
@@ -125,7 +122,7 @@ impl AsyncRead for End {
     ) -> Poll<io::Result<()>> {
         loop {
             let pipe = Arc::clone(&self.incoming);
-            let mut state = pipe.lock();
+            let mut state = pipe.state.lock();
             if state.is_reset {
                 return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
             }
@@ -146,7 +143,7 @@ impl AsyncRead for End {
                 }
                 continue;
             }
-            let mut state = pipe.lock();
+            let mut state = pipe.state.lock();
             let Some((_, bytes)) = state.segments.front_mut() else {
                 return Poll::Ready(Ok(()));
             };
@@ -174,7 +171,7 @@ impl AsyncWrite for End {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let mut state = self.outgoing.lock();
+        let mut state = self.outgoing.state.lock();
         if state.is_reset || state.is_left {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
@@ -199,7 +196,7 @@ impl AsyncWrite for End {
 impl Pipe {
     fn end(&self) {
         let due = self.net.due(self.from, self.to, 0);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.ended.is_none() {
             state.ended = Some(state.last_due.map_or(due, |last| last.max(due)));
         }
@@ -218,7 +215,7 @@ impl Drop for End {
             return;
         }
         self.outgoing.end();
-        let mut incoming = self.incoming.lock();
+        let mut incoming = self.incoming.state.lock();
         incoming.is_left = !net.is_dark(other);
         if let Some(writer) = incoming.writer.take() {
             writer.wake();

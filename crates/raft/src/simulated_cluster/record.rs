@@ -2,9 +2,10 @@
 //! invariants that must always hold are detected here.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_net::Lock;
 use seqd_state::idgen::IdRun;
 use tokio::time::Instant;
 
@@ -14,7 +15,7 @@ use crate::platform::scope::{Appended, Applied, Observer, Window};
 
 pub(super) struct Record {
     began: Instant,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Default)]
@@ -48,12 +49,8 @@ impl Record {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             began: Instant::now(),
-            state: Mutex::default(),
+            state: Lock::default(),
         })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -62,16 +59,16 @@ impl Record {
 
     pub(super) fn note(&self, line: impl std::fmt::Display) {
         let at = self.now().as_secs_f64();
-        self.lock().lines.push(format!("{at:>10.4} {line}"));
+        self.state.lock().lines.push(format!("{at:>10.4} {line}"));
     }
 
     pub(super) fn begin(&self, op: Op) -> usize {
         let number = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.ops.push(op);
             state.ops.len() - 1
         };
-        let op = self.lock().ops[number].clone();
+        let op = self.state.lock().ops[number].clone();
         self.note(format!("#{number} {op}"));
         number
     }
@@ -79,7 +76,7 @@ impl Record {
     pub(super) fn end(&self, number: usize, got: super::history::Got) {
         self.note(format!("#{number} = {got}"));
         let now = self.now();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let op = &mut state.ops[number];
         op.returned = Some(now);
         op.got = got;
@@ -87,15 +84,15 @@ impl Record {
 
     pub(super) fn violate(&self, violation: Violation) {
         self.note(format!("VIOLATION {}: {}", violation.check, violation.what));
-        self.lock().violation.get_or_insert(violation);
+        self.state.lock().violation.get_or_insert(violation);
     }
 
     pub(super) fn violation(&self) -> Option<Violation> {
-        self.lock().violation.clone()
+        self.state.lock().violation.clone()
     }
 
     pub(super) fn minted(&self, node: usize, lease: u64, run: &IdRun) {
-        let judged = self.lock().ids.minted(node, lease, run);
+        let judged = self.state.lock().ids.minted(node, lease, run);
         if let Err(violation) = judged {
             self.violate(violation);
         }
@@ -103,20 +100,20 @@ impl Record {
 
     /// The number of minted IDs.
     pub(super) fn ids(&self) -> usize {
-        self.lock().ids.count()
+        self.state.lock().ids.count()
     }
 
     pub(super) fn ops(&self) -> Vec<Op> {
-        self.lock().ops.clone()
+        self.state.lock().ops.clone()
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
-        self.lock().lines.clone()
+        self.state.lock().lines.clone()
     }
 
     /// The highest term, and the number of applied entries.
     pub(super) fn extent(&self) -> (u64, u64) {
-        let state = self.lock();
+        let state = self.state.lock();
         let term = state.elected.keys().next_back().copied().unwrap_or(0);
         (term, state.applied.len() as u64)
     }
@@ -124,7 +121,7 @@ impl Record {
 
 impl Observer for Record {
     fn applied(&self, node: usize, entry: Applied) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let (first, known) = *state.applied.entry(entry.index).or_insert((node, entry));
         drop(state);
         if known != entry {
@@ -146,7 +143,7 @@ impl Observer for Record {
     }
 
     fn granted(&self, windows: &[Window]) {
-        let judged = self.lock().ids.granted(windows);
+        let judged = self.state.lock().ids.granted(windows);
         if let Err(violation) = judged {
             self.violate(violation);
         }
@@ -156,7 +153,7 @@ impl Observer for Record {
     /// the term before it must therefore be the same in each, and so on downwards.
     fn appended(&self, node: usize, entry: Appended) {
         let Appended { index, term, .. } = entry;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let key = (index, term);
         let (first, known) = *state.appended.entry(key).or_insert((node, entry));
         drop(state);
@@ -174,7 +171,7 @@ impl Observer for Record {
 
     fn elected(&self, node: usize, term: u64, leader: u64) {
         let known = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let is_new = !state.elected.contains_key(&term);
             let known = *state.elected.entry(term).or_insert(leader);
             drop(state);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use seqd_state::idgen::{Agreement, Layout, Standing, WallClock, WallMs};
-use seqd_state::{Command, Outcome, Refusal, Share, TakeLease, WorkerCommand, WorkerOutcome};
+use seqd_state::{Command, Outcome, Refusal, TakeLease, WorkerCommand, WorkerOutcome};
 use tokio::time::{Instant, sleep};
 
 use super::nodes::Cluster;
@@ -38,7 +38,6 @@ async fn try_window(cluster: &Arc<Cluster>, node: usize) -> Result<Vec<Outcome>,
     let window_ms = window_ms.expect("a founded cluster");
     let lease = Command::Workers(WorkerCommand::TakeLease(TakeLease {
         tenant: seqd_state::Tenant::OPERATOR,
-        share: Share::WHOLE,
         layout: layout.name().to_owned(),
         owner: format!("owner-{node}"),
         node: None,

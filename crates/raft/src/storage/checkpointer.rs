@@ -16,12 +16,13 @@ mod worker;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use seqd_disk::Disk;
+use seqd_net::Lock;
 use tokio::sync::oneshot;
 
 use crate::blocking;
@@ -44,7 +45,7 @@ enum Jobs {
     Thread(mpsc::SyncSender<Job>),
     /// The caller, immediately, so that a simulation is deterministic.
     #[cfg(test)]
-    Inline(Arc<Mutex<Option<CheckpointWorker>>>),
+    Inline(Arc<Lock<Option<CheckpointWorker>>>),
 }
 
 #[derive(Clone)]
@@ -54,7 +55,7 @@ pub(crate) struct Checkpointer {
     snapshots: PathBuf,
     disk_bytes: Arc<AtomicU64>,
     set_aside: Arc<AtomicU64>,
-    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+    thread: Arc<Lock<Option<JoinHandle<()>>>>,
 }
 
 impl Checkpointer {
@@ -68,7 +69,7 @@ impl Checkpointer {
         let disk_bytes = Arc::new(AtomicU64::new(worker.store.disk_bytes()));
         let size = Arc::clone(&disk_bytes);
         let thread = blocking::thread("checkpoint", move || worker.run(&inbox, &size))?;
-        let thread = Arc::new(Mutex::new(Some(thread)));
+        let thread = Arc::new(Lock::new(Some(thread)));
         Ok(Self {
             jobs: Jobs::Thread(jobs),
             disk,
@@ -86,7 +87,7 @@ impl Checkpointer {
         Self {
             disk: Arc::clone(&worker.place.disk),
             snapshots: worker.snapshots.clone(),
-            jobs: Jobs::Inline(Arc::new(Mutex::new(Some(worker)))),
+            jobs: Jobs::Inline(Arc::new(Lock::new(Some(worker)))),
             disk_bytes: Arc::default(),
             set_aside: Arc::default(),
             thread: Arc::default(),
@@ -99,7 +100,7 @@ impl Checkpointer {
         let Jobs::Inline(worker) = &self.jobs else {
             return Err(ended());
         };
-        let mut worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut worker = worker.lock();
         let worker = worker.as_mut().ok_or_else(ended)?;
         worker.checkpoint()?;
         Ok(worker.written)
@@ -110,7 +111,7 @@ impl Checkpointer {
     pub(crate) fn tick_or_fail(&self) -> io::Result<()> {
         let ticked = self.tick();
         if let (Err(error), Jobs::Inline(worker)) = (&ticked, &self.jobs) {
-            let worker = worker.lock().unwrap_or_else(PoisonError::into_inner);
+            let worker = worker.lock();
             if let Some(worker) = &*worker {
                 (worker.on_failure)(io::Error::new(error.kind(), error.to_string()));
             }
@@ -127,7 +128,7 @@ impl Checkpointer {
             Jobs::Thread(jobs) => jobs.try_send(job(answer)).map_err(|_| ended())?,
             #[cfg(test)]
             Jobs::Inline(worker) => {
-                let mut held = worker.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut held = worker.lock();
                 let stop = held.as_mut().ok_or_else(ended)?.perform(job(answer));
                 if let Some(answer) = stop
                     && let Some(worker) = held.take()
@@ -188,11 +189,7 @@ impl Checkpointer {
     /// Writes the last checkpoint and ends the thread.
     pub(crate) async fn stop(&self) -> io::Result<()> {
         let written = self.ask(Job::Stop).await;
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             let _ = blocking::run(move || Ok(thread.join())).await;
         }

@@ -16,12 +16,13 @@ use std::fmt::Debug;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use openraft::OptionalSend;
 use openraft::entry::RaftEntry;
 use openraft::storage::{IOFlushed, LogState, RaftLogReader, RaftLogStorage};
 use seqd_guards::is_out;
+use seqd_net::Lock;
 use seqd_wal::{Record, Recovered, Wal};
 use tokio::sync::oneshot;
 
@@ -43,7 +44,7 @@ pub(crate) struct LogStore {
 }
 
 struct Shared {
-    memory: Mutex<Memory>,
+    memory: Lock<Memory>,
     /// Index of the older kept snapshot. No purge passes it.
     purge_floor: Arc<AtomicU64>,
     /// Removed once the log is purged up to it.
@@ -91,7 +92,7 @@ impl LogStore {
         Ok(Self {
             wal,
             shared: Arc::new(Shared {
-                memory: Mutex::new(memory),
+                memory: Lock::new(memory),
                 purge_floor,
                 installed: OnceLock::new(),
                 synced: Arc::new(Synced::new(vote, last)),
@@ -123,25 +124,25 @@ impl LogStore {
 
     /// The last entry's ID, or the purged one's if the log is empty.
     pub(crate) fn last(&self) -> Option<LogId> {
-        self.memory().last
+        self.shared.memory.lock().last
     }
 
     /// Ignores the tail that an installed snapshot covers. openraft purges the log only if the
     /// snapshot's log ID is greater than the last log ID, which is not the case for a tail of a
     /// later term.
     pub(crate) fn leave_out_covered_tail(&self, installed: Option<LogId>) {
-        let mut memory = self.memory();
+        let mut memory = self.shared.memory.lock();
         if reach(installed) > reach(memory.last) && installed < memory.last {
             memory.last = memory.purged;
         }
     }
 
     pub(crate) fn purged(&self) -> Option<LogId> {
-        self.memory().purged
+        self.shared.memory.lock().purged
     }
 
     pub(crate) fn vote(&self) -> Option<Vote> {
-        self.memory().vote
+        self.shared.memory.lock().vote
     }
 
     /// The voters of the last membership after this position, applied or not; `None` if there is
@@ -168,15 +169,8 @@ impl LogStore {
 
     /// Returns whether neither a vote nor an entry was ever stored.
     pub(crate) fn is_pristine(&self) -> bool {
-        let memory = self.memory();
+        let memory = self.shared.memory.lock();
         memory.vote.is_none() && memory.last.is_none()
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.shared
-            .memory
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the log's queue has room. The queue is full only while the disk hangs. openraft
@@ -206,7 +200,7 @@ impl LogStore {
         let mut left = max_bytes;
         while next < end && (found.is_empty() || left > 0) {
             let (first_recent, (cached, bytes)) = {
-                let memory = self.memory();
+                let memory = self.shared.memory.lock();
                 (memory.recent.first(), memory.recent.slice(next, end, left))
             };
             left = left.saturating_sub(bytes);
@@ -284,7 +278,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     type LogReader = Self;
 
     async fn get_log_state(&mut self) -> io::Result<LogState<TypeConfig>> {
-        let memory = self.memory();
+        let memory = self.shared.memory.lock();
         Ok(LogState {
             last_purged_log_id: memory.purged,
             last_log_id: memory.last,
@@ -302,7 +296,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
             self.room().await?;
             durable(|done| self.wal.save_vote(bytes, done)).await?;
         }
-        self.memory().vote = Some(*vote);
+        self.shared.memory.lock().vote = Some(*vote);
         self.shared.synced.voted(*vote);
         #[cfg(test)]
         if let Some(scope) = crate::platform::scope::current().filter(|_| vote.committed) {
@@ -314,13 +308,13 @@ impl RaftLogStorage<TypeConfig> for LogStore {
     async fn save_committed(&mut self, committed: Option<LogId>) -> io::Result<()> {
         if let Some(id) = committed {
             self.wal.save_committed(records::encode(&id.record())?);
-            self.memory().committed = Some(id);
+            self.shared.memory.lock().committed = Some(id);
         }
         Ok(())
     }
 
     async fn read_committed(&mut self) -> io::Result<Option<LogId>> {
-        Ok(self.memory().committed)
+        Ok(self.shared.memory.lock().committed)
     }
 
     async fn append<I>(&mut self, entries: I, callback: IOFlushed<TypeConfig>) -> io::Result<()>
@@ -331,7 +325,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         self.room().await?;
         let mut batch = Vec::new();
         let last = {
-            let mut memory = self.memory();
+            let mut memory = self.shared.memory.lock();
             for entry in entries {
                 let bytes = entry.record().encode();
                 let bytes = (self.shared.failure).keep("an entry could not be written", bytes)?;
@@ -374,7 +368,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         }
         self.room().await?;
         {
-            let mut memory = self.memory();
+            let mut memory = self.shared.memory.lock();
             memory
                 .recent
                 .truncate_after(last_log_id.map(|id| id.index()));
@@ -402,7 +396,7 @@ impl RaftLogStorage<TypeConfig> for LogStore {
         };
         self.room().await?;
         let purged = {
-            let mut memory = self.memory();
+            let mut memory = self.shared.memory.lock();
             if memory
                 .purged
                 .is_some_and(|purged| purged.index() >= upto.index())

@@ -20,6 +20,8 @@ use crate::storage::failure::StorageFailure;
 use crate::transfers::Transfers;
 use crate::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
 
+/// Also openraft's builder of snapshots, as a clone.
+#[derive(Clone)]
 pub(crate) struct Machine {
     pub(crate) applied: Arc<Applied>,
     pub(crate) checkpointer: Checkpointer,
@@ -32,7 +34,7 @@ pub(crate) struct Machine {
 
 impl RaftStateMachine<TypeConfig> for Machine {
     type SnapshotData = SnapshotHandle;
-    type SnapshotBuilder = Builder;
+    type SnapshotBuilder = Self;
 
     async fn applied_state(&mut self) -> io::Result<(Option<LogId>, StoredMembership)> {
         let core = self.applied.read();
@@ -54,12 +56,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Ok(())
     }
 
-    async fn get_snapshot_builder(&mut self) -> Builder {
-        Builder {
-            checkpointer: self.checkpointer.clone(),
-            purge_floor: Arc::clone(&self.purge_floor),
-            failure: self.failure.clone(),
-        }
+    async fn get_snapshot_builder(&mut self) -> Self {
+        self.clone()
     }
 
     async fn install_snapshot(
@@ -90,17 +88,10 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// Builds a snapshot on the checkpointer's thread.
-pub(crate) struct Builder {
-    checkpointer: Checkpointer,
-    purge_floor: Arc<AtomicU64>,
-    failure: StorageFailure,
-}
-
-impl RaftSnapshotBuilder<TypeConfig> for Builder {
+impl RaftSnapshotBuilder<TypeConfig> for Machine {
     type SnapshotData = SnapshotHandle;
 
-    /// If the disk has no room for the snapshot, waits until it has. Nothing is lost without a
+    /// Builds a snapshot on the checkpointer's thread. If the disk has no room for it, waits until it has. Nothing is lost without a
     /// snapshot, and openraft builds one at a time.
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let mut pause = FIRST_PAUSE;

@@ -197,11 +197,8 @@ pub(crate) fn open_storage(
 const SEGMENT_PART_OF_DISK: u64 = 64;
 const LEAST_SEGMENT_BYTES: u64 = 1 << 20;
 
-fn open_log(
-    folder: &Folder,
-    purge_floor: &Arc<AtomicU64>,
-    open_wal: impl FnOnce(WalOptions) -> Result<(Wal, Recovered), WalError>,
-) -> Result<(Wal, Recovered, LogStore), Stop> {
+/// The options of a folder's log.
+pub(crate) fn wal_options(folder: &Folder) -> WalOptions {
     let mut options = WalOptions {
         disk: Arc::clone(folder.disk()),
         ..WalOptions::new(folder.wal())
@@ -210,7 +207,15 @@ fn open_log(
         let largest = (space.total / SEGMENT_PART_OF_DISK).max(LEAST_SEGMENT_BYTES);
         options.segment_bytes = options.segment_bytes.min(largest);
     }
-    let (wal, recovered) = open_wal(options).map_err(|e| Stop::from(&e))?;
+    options
+}
+
+fn open_log(
+    folder: &Folder,
+    purge_floor: &Arc<AtomicU64>,
+    open_wal: impl FnOnce(WalOptions) -> Result<(Wal, Recovered), WalError>,
+) -> Result<(Wal, Recovered, LogStore), Stop> {
+    let (wal, recovered) = open_wal(wal_options(folder)).map_err(|e| Stop::from(&e))?;
     let log = LogStore::new(wal.clone(), &recovered, Arc::clone(purge_floor))
         .map_err(|e| Stop::of_io("cannot read the log's records", &e))?;
     Ok((wal, recovered, log))
@@ -293,61 +298,47 @@ fn load(
     kept: &Kept,
     opened: Opened<StateLoader>,
 ) -> Result<LoadedState, Stop> {
-    let (why, moved_to) = match opened {
+    let rebuilt = matches!(opened, Opened::SetAside { .. });
+    let (state, store, applied) = match opened {
         Opened::Good {
             store,
             rows,
             applied,
         } => {
-            let (position, membership) =
-                records::restore_position(&applied.log_id, &applied.membership)
-                    .map_err(state_failed)?;
-            return Ok(LoadedState {
-                state: rows.finish(),
-                position,
-                membership,
-                store,
-                rebuilt: false,
-            });
+            let applied = Some((applied.log_id, applied.membership));
+            (rows.finish(), store, applied)
         }
-        Opened::Empty { store } => {
-            return Ok(LoadedState {
-                state: State::default(),
-                position: None,
-                membership: StoredMembership::default(),
-                store,
-                rebuilt: false,
-            });
+        Opened::Empty { store } => (State::default(), store, None),
+        Opened::SetAside { why, moved_to } => {
+            let moved_to = moved_to.map(|path| path.display().to_string());
+            let moved_to = moved_to.as_deref();
+            tracing::warn!(%why, moved_to, "the checkpoint cannot be used and is rebuilt from \
+                snapshot and log");
+            if let Some(file) = kept.valid.first() {
+                let (state, store) = snapshot_file::load(file, place).map_err(state_failed)?;
+                let applied = (file.log_id.clone(), file.membership.clone());
+                (state, store, Some(applied))
+            } else if log.purged().is_some() {
+                let gone = "there is no valid snapshot, and the log was purged";
+                return Err(corrupt(kept, gone));
+            } else {
+                let store = checkpoint::create_empty(place).map_err(state_failed)?;
+                (State::default(), store, None)
+            }
         }
-        Opened::SetAside { why, moved_to } => (why, moved_to),
     };
-    let moved_to = moved_to.map(|path| path.display().to_string());
-    let moved_to = moved_to.as_deref();
-    tracing::warn!(%why, moved_to, "the checkpoint cannot be used and is rebuilt from snapshot \
-        and log");
-    if let Some(file) = kept.valid.first() {
-        let (state, store) = snapshot_file::load(file, place).map_err(state_failed)?;
-        let (position, membership) =
-            records::restore_position(&file.log_id, &file.membership).map_err(state_failed)?;
-        return Ok(LoadedState {
-            state,
-            position,
-            membership,
-            store,
-            rebuilt: true,
-        });
-    }
-    if log.purged().is_some() {
-        let gone = "there is no valid snapshot, and the log was purged";
-        return Err(corrupt(kept, gone));
-    }
-    let store = checkpoint::create_empty(place).map_err(state_failed)?;
+    let (position, membership) = match applied {
+        Some((log_id, membership)) => {
+            records::restore_position(&log_id, &membership).map_err(state_failed)?
+        }
+        None => (None, StoredMembership::default()),
+    };
     Ok(LoadedState {
-        state: State::default(),
-        position: None,
-        membership: StoredMembership::default(),
+        state,
+        position,
+        membership,
         store,
-        rebuilt: true,
+        rebuilt,
     })
 }
 

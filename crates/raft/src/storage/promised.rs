@@ -8,10 +8,10 @@
 //! - The voters of a membership are registered before another node can receive its entry.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use openraft::entry::RaftEntry;
 use seqd_guards::is_out;
+use seqd_net::Lock;
 
 use crate::quorum::Configs;
 use crate::types::{Entry, LogId, Payload, Vote};
@@ -20,7 +20,7 @@ use crate::types::{Entry, LogId, Payload, Vote};
 pub(crate) struct Promised {
     term: AtomicU64,
     /// The entry of the last membership that was appended in this start, and its voters.
-    appended: Mutex<Option<(LogId, Configs)>>,
+    appended: Lock<Option<(LogId, Configs)>>,
 }
 
 impl Promised {
@@ -28,12 +28,8 @@ impl Promised {
     pub(crate) fn new(stored: Option<Vote>) -> Self {
         Self {
             term: AtomicU64::new(stored.map_or(0, |vote| vote.leader_id.term)),
-            appended: Mutex::default(),
+            appended: Lock::default(),
         }
-    }
-
-    fn appended(&self) -> MutexGuard<'_, Option<(LogId, Configs)>> {
-        self.appended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a vote that is about to be stored.
@@ -52,7 +48,7 @@ impl Promised {
     pub(crate) fn append(&self, entry: &Entry) {
         if let Payload::Membership(membership) = &entry.payload {
             let configs = membership.get_joint_config().clone();
-            *self.appended() = Some((entry.log_id(), configs));
+            *self.appended.lock() = Some((entry.log_id(), configs));
         }
     }
 
@@ -60,7 +56,7 @@ impl Promised {
     /// after this index; `None` if there is none. A membership of an earlier term does not count:
     /// the leader has applied it, or a truncation or a snapshot has removed its entry.
     pub(crate) fn voters_of(&self, term: u64, applied: Option<u64>) -> Option<Configs> {
-        let appended = self.appended();
+        let appended = self.appended.lock();
         let (_, configs) = appended.as_ref().filter(|(id, _)| {
             let is_of_term = id.committed_leader_id().term == term || is_out!(VotersOfTerm);
             is_of_term && applied.is_none_or(|applied| id.index() > applied)

@@ -1,6 +1,6 @@
 //! The synced position of this node's own log, which a leader sends to its followers.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use seqd_net::Lock;
 
 use crate::records::{LogIdRecord, ToRecord};
 use crate::types::{LogId, Vote, farther};
@@ -8,44 +8,40 @@ use crate::types::{LogId, Vote, farther};
 /// The vote and the last log ID that are on this node's disk.
 #[derive(Debug, Default)]
 pub(crate) struct Synced {
-    inner: Mutex<(Option<Vote>, Option<LogId>)>,
+    inner: Lock<(Option<Vote>, Option<LogId>)>,
 }
 
 impl Synced {
     pub(crate) fn new(vote: Option<Vote>, last: Option<LogId>) -> Self {
         Self {
-            inner: Mutex::new((vote, last)),
+            inner: Lock::new((vote, last)),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, (Option<Vote>, Option<LogId>)> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records that a vote was synced.
     pub(crate) fn voted(&self, vote: Vote) {
-        self.lock().0 = Some(vote);
+        self.inner.lock().0 = Some(vote);
     }
 
     /// Records that the entries up to this one were synced.
     pub(crate) fn appended(&self, last: LogId) {
-        self.lock().1 = Some(last);
+        self.inner.lock().1 = Some(last);
     }
 
     /// Records that all entries after this one were cut off, and that the cut was synced.
     pub(crate) fn cut(&self, last: Option<LogId>) {
-        self.lock().1 = last;
+        self.inner.lock().1 = last;
     }
 
     /// Records that a synced snapshot contains the entries up to this one.
     pub(crate) fn purged(&self, upto: LogId) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.1 = farther(inner.1, Some(upto));
     }
 
     /// The last log ID, for a message under this vote; `None` until that vote is synced.
     pub(crate) fn last_under(&self, vote: &Vote) -> Option<LogIdRecord> {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner
             .1
             .as_ref()

@@ -5,15 +5,16 @@
 //! another snapshot is sent from its beginning, or when the node has applied all its entries.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use seqd_net::Lock;
 use seqd_store::folder::Folder;
 use seqd_store::snapshot_file::{self, Receiver};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 #[derive(Clone)]
 pub(crate) struct Unfinished {
-    part: Arc<Mutex<Option<Part>>>,
+    part: Arc<Lock<Option<Part>>>,
     /// One snapshot is received at a time, because a second one would only replace the first.
     receiving: Arc<Semaphore>,
 }
@@ -44,19 +45,15 @@ impl Unfinished {
         Arc::clone(&self.receiving).try_acquire_owned().ok()
     }
 
-    fn part(&self) -> MutexGuard<'_, Option<Part>> {
-        self.part.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The number of bytes that are kept, and their CRC-32C.
     pub(crate) fn kept(&self) -> (u64, u32) {
-        let part = self.part();
+        let part = self.part.lock();
         part.as_ref().map_or((0, 0), |part| (part.bytes, part.crc))
     }
 
     /// Begins a snapshot of `len` bytes. Removes the kept part of another one.
     pub(crate) fn begin(&self, folder: &Folder, index: u64, len: u64) -> io::Result<()> {
-        let mut part = self.part();
+        let mut part = self.part.lock();
         *part = None;
         snapshot_file::check_room_to_install(&**folder.disk(), &folder.snapshots(), len)?;
         let receiver = Receiver::create(folder.disk(), &folder.snapshots())?;
@@ -80,7 +77,7 @@ impl Unfinished {
     }
 
     pub(crate) fn write(&self, chunk: &[u8]) -> io::Result<()> {
-        let mut kept = self.part();
+        let mut kept = self.part.lock();
         let Some(part) = &mut *kept else {
             return Err(io::Error::other("nothing of the snapshot is kept"));
         };
@@ -98,7 +95,7 @@ impl Unfinished {
 
     /// Takes the received part.
     pub(crate) fn take(&self) -> io::Result<Receiver> {
-        let part = self.part().take();
+        let part = self.part.lock().take();
         part.map(|part| part.receiver)
             .ok_or_else(|| io::Error::other("nothing of the snapshot is kept"))
     }
@@ -107,13 +104,13 @@ impl Unfinished {
     /// is in use, it is not obsolete.
     pub(crate) fn is_obsolete(&self, applied: u64) -> bool {
         let part = self.part.try_lock();
-        part.is_ok_and(|part| part.as_ref().is_some_and(|part| part.index <= applied))
+        part.is_some_and(|part| part.as_ref().is_some_and(|part| part.index <= applied))
     }
 
     /// Removes the part unless it is being received, if all its entries were applied.
     pub(crate) fn remove_obsolete(&self, applied: u64) {
         if let Some(_alone) = self.alone() {
-            self.part().take_if(|part| part.index <= applied);
+            self.part.lock().take_if(|part| part.index <= applied);
         }
     }
 }

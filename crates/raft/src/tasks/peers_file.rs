@@ -5,7 +5,7 @@
 //! written again, because another process may own the folder by then.
 
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_store::records::PeersRecord;
@@ -51,7 +51,6 @@ pub(crate) fn write(context: &NodeContext) -> io::Result<()> {
         return Ok(());
     };
     let closed = context.peers.file_closed.lock();
-    let closed = closed.unwrap_or_else(PoisonError::into_inner);
     if *closed {
         return Ok(());
     }
@@ -64,6 +63,5 @@ pub(crate) fn write(context: &NodeContext) -> io::Result<()> {
 
 /// Waits for a write in progress. Later writes do nothing.
 pub(crate) fn close(context: &NodeContext) {
-    let closed = context.peers.file_closed.lock();
-    *closed.unwrap_or_else(PoisonError::into_inner) = true;
+    *context.peers.file_closed.lock() = true;
 }

@@ -2,7 +2,7 @@
 //! if the member answers there.
 
 use super::harness::{Cluster, caught_up, deadline, free_addr, learner, next, wait};
-use crate::MemberError;
+use crate::{ChangeOfMembers, MemberError};
 
 /// A member's peer and client addresses, as recorded by another node.
 fn addresses_of(cluster: &Cluster, by: usize, name: &str) -> Option<(String, String)> {
@@ -61,8 +61,9 @@ async fn a_peer_address_is_taken_only_if_the_member_answers_there() {
     let update = async |peer: Option<String>, http: Option<&str>| {
         let http = http.map(str::to_owned);
         let raft = cluster.raft(by);
-        raft.member_update(name.clone(), peer, http, deadline())
-            .await
+        let name = name.clone();
+        let change = ChangeOfMembers::Update { name, peer, http };
+        raft.change_member(change, deadline()).await
     };
     let nobody = update(Some(free_addr()), None).await;
     let Err(MemberError::Unfit { detail }) = nobody else {
@@ -77,8 +78,12 @@ async fn a_peer_address_is_taken_only_if_the_member_answers_there() {
     // A leader gives up the leadership only for an address at which it answers itself.
     let own = cluster.spots[leader].name.clone();
     let raft = cluster.raft(by);
-    let nobody = raft.member_update(own, Some(free_addr()), None, deadline());
-    let nobody = nobody.await;
+    let change = ChangeOfMembers::Update {
+        name: own,
+        peer: Some(free_addr()),
+        http: None,
+    };
+    let nobody = raft.change_member(change, deadline()).await;
     assert!(
         matches!(nobody, Err(MemberError::Unfit { .. })),
         "{nobody:?}"
@@ -100,8 +105,12 @@ async fn a_sole_voter_with_a_learner_takes_no_address_at_which_it_does_not_answe
     let before = addresses_of(&cluster, 0, "n1").unwrap();
     let raft = cluster.raft(0);
     let update = async |peer: String| {
-        let name = "n1".to_owned();
-        raft.member_update(name, Some(peer), None, deadline()).await
+        let change = ChangeOfMembers::Update {
+            name: "n1".to_owned(),
+            peer: Some(peer),
+            http: None,
+        };
+        raft.change_member(change, deadline()).await
     };
     let nobody = update(free_addr()).await;
     let Err(MemberError::Unfit { detail }) = nobody else {

@@ -1,8 +1,11 @@
 //! A cluster's life: bootstrap, members, leaders, lost folders.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seqd_disk::{Disk, OsDisk, Space, Tap, Tapped};
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::transport::Link;
 use seqd_state::{Command, NextRequest, SequenceCommand, State};
@@ -40,26 +43,33 @@ async fn any_node_proposes_and_all_agree() {
     cluster.stop_all().await;
 }
 
+/// A disk whose size is that of a small one.
+struct SmallDisk;
+
+const SMALL_DISK_BYTES: u64 = 192 << 20;
+
+impl Tap for SmallDisk {
+    fn space(&self, _: &dyn Disk, _: &Path) -> io::Result<Space> {
+        let (total, free) = (SMALL_DISK_BYTES, SMALL_DISK_BYTES);
+        Ok(Space { total, free })
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stopped_leader_transfers_leadership_and_comes_back() {
-    let mut cluster = Cluster::new(3).await;
-    cluster.create_orders(0).await;
-    let mut last = 0;
-    for _ in 0..2 {
-        let leader = cluster.leader().expect("there is a leader");
-        cluster.stop(leader).await;
-        let other = (leader + 1) % 3;
-        let value = next(cluster.raft(other), "orders")
-            .await
-            .expect("a new leader answers");
-        assert!(value > last, "{value} after {last}");
-        last = value;
-        cluster.start(leader).await.unwrap();
-        cluster.ready().await;
-        wait("the node has caught up", || async {
-            cluster.raft(leader).status().caught_up
-        })
-        .await;
+async fn the_first_segment_of_each_founder_s_log_fits_a_small_disk() {
+    let mut cluster = Cluster::planned(2);
+    for spot in &mut cluster.spots {
+        let (disk, tap) = (Arc::new(OsDisk), Arc::new(SmallDisk));
+        spot.disk = Arc::new(Tapped { disk, tap });
+    }
+    for at in 0..2 {
+        cluster.start(at).await.unwrap();
+    }
+    cluster.ready().await;
+    for spot in &cluster.spots {
+        let first = std::fs::metadata(spot.folder.join("wal/0000000001.seg"));
+        let len = first.unwrap().len();
+        assert!(len <= SMALL_DISK_BYTES / 64, "{}: {len}", spot.name);
     }
     cluster.stop_all().await;
 }

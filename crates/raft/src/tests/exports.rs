@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use seqd_disk::{DiskFile, Tap};
+use seqd_state::Digest;
 use tokio::join;
 
 use super::harness::{Cluster, create, deadline, next, wait};
@@ -13,7 +14,7 @@ use crate::{Export, SnapshotError};
 use seqd_offline::read_snapshot;
 
 async fn bytes_of(export: Export) -> Vec<u8> {
-    let len = export.len;
+    let len = export.described.len;
     let mut pieces = export.stream();
     let mut bytes = Vec::new();
     while let Some(piece) = poll_fn(|cx| pieces.poll_next(cx)).await {
@@ -40,7 +41,8 @@ async fn an_export_contains_all_acknowledged_writes_and_leaves_no_file() {
             names, 0,
             "none is kept, none is left, though it is still open"
         );
-        let (index, digest) = (export.index, export.digest.to_string());
+        let described = &export.described;
+        let (index, digest) = (described.index, Digest(described.digest).to_string());
         let path = cluster.dir.path().join("export.snap");
         std::fs::write(&path, bytes_of(export).await).unwrap();
         let report = read_snapshot(&path, &mut |_| {}).unwrap();

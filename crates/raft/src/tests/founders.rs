@@ -15,7 +15,7 @@ use crate::draws::Draws;
 use crate::platform::NodeTasks;
 use crate::proposer::ProposalBatcher;
 use crate::receive::Service;
-use crate::start::FolderOpen;
+use crate::start::open_folder;
 use crate::storage::opening::Began;
 
 /// The second founder takes its identity, and does not continue before the first has begun the log.
@@ -26,8 +26,7 @@ async fn a_founder_that_was_slower_accepts_one_that_has_begun() {
     let slow = &cluster.spots[1];
     let disk = Arc::new(OsDisk);
     let options = options(disk, &slow.name, &slow.folder, &slow.addr, &cluster.peers).await;
-    let (folder, listener) = FolderOpen::open(options).unwrap();
-    let node = folder.node;
+    let (node, listener) = open_folder(options).unwrap();
     let context = Arc::clone(&node.context);
     let nothing = Began {
         synced: SyncedPosition::default(),

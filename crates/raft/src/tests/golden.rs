@@ -13,7 +13,7 @@ use seqd_peers::table::{Start, Table};
 use seqd_state::idgen::Tick;
 use seqd_state::{
     ClusterCommand, Command, NextRequest, NodeId, Outcome, SequenceCommand, SequenceMode,
-    SequenceName, Share, State, TakeLease, WorkerCommand,
+    SequenceName, State, TakeLease, WorkerCommand,
 };
 use seqd_store::checkpoint::SledStores;
 use seqd_store::folder::Folder;
@@ -61,7 +61,6 @@ fn create(text: &str, mode: SequenceMode) -> Command {
 fn lease(owner: &str, node: Option<u64>) -> Command {
     Command::Workers(WorkerCommand::TakeLease(TakeLease {
         tenant: seqd_state::Tenant::OPERATOR,
-        share: Share::WHOLE,
         layout: "default".to_owned(),
         owner: owner.to_owned(),
         node: node.map(NodeId),

@@ -2,10 +2,11 @@
 
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use seqd_disk::{Disk, OsDisk, Tap, Tapped};
+use seqd_net::Lock;
 use seqd_peers::wire::transport::Transport;
 use seqd_state::idgen::{WallClock, WallMs};
 use seqd_state::{
@@ -71,12 +72,12 @@ const PORTS: std::ops::Range<u16> = 12_000..32_000;
 
 /// The UDP sockets of the ports that were given out. While one is bound, no other test process, of
 /// this crate or of the story harness, takes the TCP port of the same number.
-static RESERVED: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
+static RESERVED: Lock<Vec<UdpSocket>> = Lock::new(Vec::new());
 
 /// A loopback address that is reserved for this process until it ends, even while no node listens
 /// there.
 pub(crate) fn free_addr() -> String {
-    let mut reserved = RESERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut reserved = RESERVED.lock();
     let count = u32::from(PORTS.end - PORTS.start);
     // Processes begin at different ports, so that they rarely collide.
     let begin = std::process::id().wrapping_mul(97);

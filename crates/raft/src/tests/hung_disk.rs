@@ -20,6 +20,8 @@ use crate::messages::Ping;
 pub(crate) struct Valve {
     held: Mutex<bool>,
     bell: Condvar,
+    /// The number of calls that were held.
+    pub(super) waits: AtomicUsize,
 }
 
 impl Valve {
@@ -28,8 +30,9 @@ impl Valve {
         self.bell.notify_all();
     }
 
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         let held = self.held.lock().unwrap();
+        self.waits.fetch_add((*held).into(), Ordering::SeqCst);
         drop(self.bell.wait_while(held, |held| *held).unwrap());
     }
 }

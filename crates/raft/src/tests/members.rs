@@ -119,13 +119,14 @@ async fn a_demoted_voter_is_a_learner_and_a_leader_moves_leadership_first() {
     let name = cluster.spots[at].name.clone();
     all_answer(cluster.raft(at)).await;
     let through = cluster.raft((at + 1) % 3).clone();
-    let demoted = through.member_demote(name.clone(), deadline()).await;
+    let demote = |name| through.change_member(ChangeOfMembers::Demote { name }, deadline());
+    let demoted = demote(name.clone()).await;
     assert_eq!(demoted.unwrap().role, Role::Learner);
     let leader = cluster.leader().expect("there is a leader");
     assert_ne!(leader, at);
     // The demoted node keeps its ID and its data, serves, and can be promoted again.
     assert_eq!(next(cluster.raft(at), "orders").await, Some(1));
-    let again = through.member_demote(name.clone(), deadline()).await;
+    let again = demote(name.clone()).await;
     assert_eq!(again.unwrap().role, Role::Learner);
     all_answer(cluster.raft(leader)).await;
     let promoted = through.member_promote(name.clone(), deadline()).await;
@@ -138,7 +139,7 @@ async fn a_demoted_voter_is_a_learner_and_a_leader_moves_leadership_first() {
     let node = id_of(cluster.raft(silent));
     silence(&cut, &addr, cluster.raft(leader), node).await;
     let other = cluster.spots[other].name.clone();
-    let refused = through.member_demote(other.clone(), deadline()).await;
+    let refused = demote(other.clone()).await;
     assert!(
         matches!(refused, Err(MemberError::Unsafe { .. })),
         "{refused:?}"

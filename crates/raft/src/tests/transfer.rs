@@ -1,34 +1,30 @@
-//! An interrupted transfer of a snapshot is repeated, and a transfer without room is refused.
-//! Neither does harm.
+//! Transfers of snapshots that the receiver refuses, and of one that turned bad. None does harm.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
 use rustix::io::Errno;
-use seqd_disk::{OsDisk, Tapped};
+use seqd_disk::{Disk, OsDisk, Space, Tap, Tapped};
 use seqd_peers::wire::route::Route;
 use seqd_peers::wire::sealed;
 use seqd_peers::wire::transport::{CallError, Link, Payload, Rejection, RejectionCode};
 use seqd_state::Level;
-use seqd_state::State;
 use seqd_state::codec::HEADER_BYTES;
 use seqd_store::snapshot_file;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::harness::{
-    Cluster, caught_up, create, deadline, free_addr, is_clean, learner, next, pair, start, wait,
-};
+use super::harness::{Cluster, caught_up, create, deadline, learner, next, pair, wait};
+use super::hung_disk::Valve;
 use super::stop_reasons::FailingSyncs;
 use crate::messages::SnapshotHead;
 use crate::records::ToRecord;
 use crate::replica::Replica;
-
-/// More bytes than any message except a snapshot sends through one connection.
-const CUT_AFTER_BYTES: usize = 64 << 10;
 
 /// A route to a node that breaks in the middle of the first large transfers.
 pub(super) struct Way {
@@ -57,10 +53,6 @@ struct Ways {
 }
 
 impl Way {
-    async fn to(target: String, breaks: u64) -> Self {
-        Self::cut_after(target, breaks, CUT_AFTER_BYTES, false).await
-    }
-
     /// Breaks once a connection has carried more than `cut_after` bytes. With `stays_cut`, it stays
     /// broken until `is_cut` is reset.
     pub(super) async fn cut_after(
@@ -171,32 +163,6 @@ pub(super) async fn purged_up_to_snapshots(cluster: &Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_transfer_of_a_snapshot_starts_again() {
-    let mut cluster = Cluster::new(1).await;
-    cluster.ready().await;
-    purged_up_to_snapshots(&cluster).await;
-
-    let addr = free_addr();
-    let folder = cluster.dir.path().join("n2");
-    let learner = start("n2", &folder, &addr, &cluster.peers).await.unwrap();
-    let way = Way::to(addr, 2).await;
-    cluster
-        .raft(0)
-        .member_add("n2".into(), way.addr.clone(), None, deadline())
-        .await
-        .unwrap();
-    caught_up(cluster.raft(0), &learner).await;
-    assert_eq!(way.breaks_left.load(Ordering::SeqCst), 0, "it was broken");
-    let count = |state: &State| state.sequences("", None).count();
-    assert_eq!(learner.state(count), 2_000);
-    // The remains of the broken transfers are removed, and so is the mark of the installation.
-    is_clean(&folder).await;
-    let stopping = timeout(Duration::from_secs(20), learner.stop());
-    stopping.await.expect("the learner stops");
-    cluster.stop_all().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_snapshot_that_turned_bad_under_its_leader_is_set_aside_and_the_learner_gets_another() {
     let mut cluster = Cluster::new(1).await;
     cluster.ready().await;
@@ -263,6 +229,50 @@ async fn a_snapshot_without_room_is_refused_and_its_receiver_keeps_running() {
     assert_eq!(std::fs::read_dir(snapshots).unwrap().count(), 0);
     // The follower still accepts the leader's entries, without which there is no quorum.
     assert_eq!(next(cluster.raft(follower), "orders").await, Some(1));
+    cluster.stop_all().await;
+}
+
+/// Holds the checks of the space for snapshots.
+#[derive(Default)]
+struct HeldSpace(Valve);
+
+impl Tap for HeldSpace {
+    fn space(&self, below: &dyn Disk, path: &Path) -> io::Result<Space> {
+        if path.ends_with("snap") {
+            self.0.wait();
+        }
+        below.space(path)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_receipt_that_waits_for_its_disk_keeps_another_from_beginning() {
+    let spaces: [Arc<HeldSpace>; 2] = Default::default();
+    let mut cluster = Cluster::planned(2);
+    for (spot, space) in cluster.spots.iter_mut().zip(&spaces) {
+        let (disk, tap) = (Arc::new(OsDisk), Arc::clone(space));
+        spot.disk = Arc::new(Tapped { disk, tap });
+    }
+    for at in 0..2 {
+        cluster.start(at).await.unwrap();
+    }
+    cluster.create_orders(0).await;
+    let leader = cluster.leader().expect("there is a leader");
+    let body = announced(&cluster, leader, 1 - leader, 0);
+    let valve = &spaces[1 - leader].0;
+    valve.hold(true);
+    // The other call is that of the task that watches the space.
+    let has_begun = || async { valve.waits.load(Ordering::SeqCst) == 2 };
+    tokio::select! {
+        refused = sent(&cluster, leader, 1 - leader, body.clone()) => panic!("{refused}"),
+        () = wait("the receipt begins", has_begun) => {}
+    }
+    let second = sent(&cluster, leader, 1 - leader, body);
+    let second = timeout(Duration::from_secs(5), second).await;
+    // Before the assertion, because a failing test ends only once nothing is held.
+    valve.hold(false);
+    let refused = second.expect("the second transfer is refused at once");
+    assert!(refused.detail.contains("another snapshot"), "{refused}");
     cluster.stop_all().await;
 }
 

@@ -228,11 +228,11 @@ impl Checker {
         if let (Some(order), Some(ends)) = (&mut self.order, numbers.ends()) {
             order.answered(before, ends);
         }
+        let follows = |end: i64, begin: i64| end.checked_add(self.step) == Some(begin);
         for run in &numbers.runs {
             match self.gathered.last_mut() {
-                Some(last) if last.high.checked_add(self.step) == Some(run.low) => {
-                    last.high = run.high;
-                }
+                Some(last) if self.step > 0 && follows(last.high, run.low) => last.high = run.high,
+                Some(last) if self.step < 0 && follows(last.low, run.high) => last.low = run.low,
                 _ => self.gathered.push(*run),
             }
         }

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use seqd_client::api::{AccessToken, CreateAccess, ListQuery, Permission, exit, validate_name};
+use seqd_client::api::{CreateAccess, ListQuery, Permission, exit, validate_name};
 
 use super::pages;
 use crate::arguments;
+use crate::display::or_dash;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::private;
@@ -69,9 +70,7 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
     let request = CreateAccess {
         scopes: Some(args.scopes),
         description: args.description,
-        ttl_ms: args
-            .ttl
-            .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
+        ttl_ms: args.ttl.map(arguments::millis),
         per_second: args.rate.map(u32::try_from).transpose().map_err(too_many)?,
     };
     if let Some(trial) = session.trial() {
@@ -158,21 +157,12 @@ fn cannot_make(path: &Path, error: &std::io::Error) -> Failure {
     Failure::usage(format!("cannot make {}: {text}", path.display()))
 }
 
-async fn all(session: &Session) -> Result<Vec<AccessToken>, Failure> {
-    let limit = Some(ListQuery::MAX_LIMIT);
-    let mut query = ListQuery {
-        limit,
+async fn list(session: &Session) -> Result<u8, Failure> {
+    let query = ListQuery {
+        limit: Some(ListQuery::MAX_LIMIT),
         ..ListQuery::default()
     };
-    let page = async |cursor| {
-        query.cursor = cursor;
-        session.client.tokens(&query).await
-    };
-    pages::all(page).await
-}
-
-async fn list(session: &Session) -> Result<u8, Failure> {
-    let all = all(session).await?;
+    let all = pages::all(query, async |query| session.client.tokens(query).await).await?;
     let columns = ["id", "scopes", "rate", "created", "expires", "description"];
     let mut report = Report::list(&all)?.with_columns(&columns);
     for token in all {
@@ -185,7 +175,7 @@ async fn list(session: &Session) -> Result<u8, Failure> {
         report.row(vec![
             token.id,
             token.scopes.join(","),
-            rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate}/s")),
+            or_dash(rate.map(|rate| format!("{rate}/s"))),
             token.created,
             expires,
             token.description,

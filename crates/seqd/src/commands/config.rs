@@ -172,7 +172,7 @@ fn refused(error: ConfigError) -> Failure {
     Failure::of(exit::USAGE, "invalid-config", error.to_string())
 }
 
-fn hostname() -> String {
+pub(super) fn hostname() -> String {
     rustix::system::uname()
         .nodename()
         .to_string_lossy()

@@ -8,10 +8,10 @@ use seqd_node::last_minted_ms;
 use seqd_offline::{
     Check, CheckResult, EntryId, FolderReport, OfflineError, Problem, unreadable_code,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::commands::takeover::{self, RecoverArgs};
-use crate::display;
+use crate::display::{self, or_dash};
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::{Report, write_stdout};
@@ -78,10 +78,9 @@ fn entry(id: EntryId) -> String {
 }
 
 fn facts(report: &FolderReport) -> Vec<(&'static str, String)> {
-    let dash = || "-".to_owned();
     let mut facts = vec![
         ("folder", report.path.display().to_string()),
-        ("format", report.format.clone().unwrap_or_else(dash)),
+        ("format", or_dash(report.format.as_ref())),
     ];
     identity(report, &mut facts);
     log(report, &mut facts);
@@ -95,7 +94,7 @@ fn facts(report: &FolderReport) -> Vec<(&'static str, String)> {
         facts.push(("snapshot", text));
     }
     if let Some(found) = &report.checkpoint {
-        let applied = found.applied.map_or_else(dash, entry);
+        let applied = or_dash(found.applied.map(entry));
         let (folder, rows, digest) = (&found.folder, found.rows, &found.digest);
         let text = format!("{folder}: entry {applied}, {rows} rows, digest {digest}");
         facts.push(("checkpoint", text));
@@ -265,12 +264,10 @@ fn verify(folder: &Path, session: &Session) -> Result<u8, Failure> {
         _ if newer_only => format!("of a newer seqd: {count} of {of} checks\n"),
         _ => format!("DAMAGED: {count} of {of} checks failed\n"),
     };
-    let items: Result<Vec<Value>, _> = checks.iter().map(serde_json::to_value).collect();
-    let items = items.map_err(|e| Failure::failed(e.to_string()))?;
     let mut shown = Report::new(&json!({
-        "folder": folder, "sound": count == 0, "checks": items,
+        "folder": folder, "sound": count == 0, "checks": checks,
     }))?
-    .with_items(items)
+    .with_items(&checks)?
     .with_columns(&["verdict", "what", "detail"])
     .with_people(verdict);
     for check in &checks {

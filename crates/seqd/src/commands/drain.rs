@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use crate::display::or_dash;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -49,7 +50,7 @@ pub(crate) async fn run(args: DrainArgs, drains: bool, session: &Session) -> Res
         member.name,
         member.draining.to_string(),
         member.role.as_str().to_owned(),
-        member.leader.unwrap_or_else(|| "-".to_owned()),
+        or_dash(member.leader),
     ]);
     session.print(&report)
 }

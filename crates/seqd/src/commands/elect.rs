@@ -7,6 +7,7 @@ use clap::Subcommand;
 use seqd_client::api::{Lock, LockQuery, exit};
 
 use super::run_held::{self, ElectRunArgs};
+use crate::display::or_dash;
 use crate::failure::Failure;
 use crate::output::{Reader, Report, reader_of_stdout, write_stdout};
 use crate::session::Session;
@@ -51,7 +52,7 @@ fn print(lock: &Lock, session: &Session) -> Result<Reader, Failure> {
     let elected = lock.holders.first();
     let mut report = Report::new(&elected)?.with_columns(&["elected", "token", "waiting"]);
     report.row(vec![
-        elected.map_or_else(|| "-".to_owned(), |holder| holder.owner.clone()),
+        or_dash(elected.map(|holder| &holder.owner)),
         token_of(lock).to_string(),
         lock.waiting.to_string(),
     ]);

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use seqd_client::api::{Id, IdFormat, IdQuery};
-use serde_json::json;
 
 use crate::arguments;
 use crate::failure::Failure;
@@ -34,39 +33,18 @@ pub(crate) async fn run(args: IdArgs, session: &Session) -> Result<u8, Failure> 
         pad: args.pad,
         ..IdQuery::default()
     };
-    let report = if query.count.is_some() {
+    let (report, ids) = if query.count.is_some() {
         let answer = session.client.ids(&query).await?;
-        let report = Report::new(&answer)?;
-        fill(
-            report,
-            answer.ids.iter().map(|id| Id {
-                id: id.clone(),
-                layout: answer.layout.clone(),
-                worker: answer.worker,
-                node: answer.node.clone(),
-            }),
-        )
+        let items = answer.ids.iter().map(|id| Id {
+            id: id.clone(),
+            layout: answer.layout.clone(),
+            worker: answer.worker,
+            node: answer.node.clone(),
+        });
+        (Report::new(&answer)?.with_items(items)?, answer.ids)
     } else {
         let answer = session.client.id(&query).await?;
-        fill(Report::new(&answer)?, std::iter::once(answer))
+        (Report::new(&answer)?, vec![answer.id])
     };
-    session.print(&report)
-}
-
-/// Tables and `plain` have one ID per line, CSV has one column.
-fn fill(report: Report, ids: impl Iterator<Item = Id>) -> Report {
-    let ids: Vec<Id> = ids.collect();
-    let items = ids
-        .iter()
-        .map(|id| json!({"id": id.id, "layout": id.layout, "worker": id.worker, "node": id.node}))
-        .collect();
-    let people = ids.iter().map(|id| format!("{}\n", id.id)).collect();
-    let mut report = report
-        .with_items(items)
-        .with_columns(&["id"])
-        .with_people(people);
-    for id in ids {
-        report.row(vec![id.id]);
-    }
-    report
+    session.print(&report.with_values("id", ids))
 }

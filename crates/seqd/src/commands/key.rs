@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use seqd_client::api::{BeginKey, GetKeyQuery, JsonText, KeyEnded, KeysQuery, ListQuery, exit};
 
 use super::pages::{self, Listed};
-use crate::arguments;
+use crate::arguments::{self, millis};
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -130,7 +130,7 @@ pub(crate) struct BeginArgs {
 }
 
 fn json(text: &str) -> Result<JsonText, String> {
-    let told = |error| format!("{error}; put a text in quotes: '\"paid\"'");
+    let told = |error| format!("not JSON: {error}; put a text in quotes: '\"paid\"'");
     JsonText::new(text.to_owned()).map_err(told)
 }
 
@@ -143,10 +143,6 @@ pub(super) fn nonce_or_drawn(nonce: Option<String>) -> Result<String, Failure> {
     let drawn = getrandom::fill(&mut random);
     drawn.map_err(|error| Failure::failed(format!("no random bytes: {error}")))?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-pub(super) fn millis(duration: Option<Duration>) -> Option<u64> {
-    duration.map(|duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }
 
 pub(crate) async fn run(command: KeyCommand, session: &Session) -> Result<u8, Failure> {
@@ -172,8 +168,8 @@ pub(crate) async fn run(command: KeyCommand, session: &Session) -> Result<u8, Fa
 
 async fn begin(args: BeginArgs, session: &Session) -> Result<u8, Failure> {
     let request = BeginKey {
-        ttl_ms: millis(args.ttl),
-        claim_ttl_ms: millis(args.claim_ttl),
+        ttl_ms: args.ttl.map(millis),
+        claim_ttl_ms: args.claim_ttl.map(millis),
         fingerprint: args.fingerprint,
         nonce: Some(nonce_or_drawn(args.nonce)?),
     };
@@ -219,12 +215,9 @@ async fn get(name: &str, stale: bool, session: &Session) -> Result<u8, Failure> 
 }
 
 async fn list(which: WhichKeys, limit: u64, session: &Session) -> Result<u8, Failure> {
-    let mut query = which.query();
-    let page = async |cursor| {
-        query.cursor = cursor;
-        session.client.keys(&query).await
-    };
-    let Listed { items, is_cut } = pages::up_to(limit, page).await?;
+    let query = which.query();
+    let Listed { items, is_cut } =
+        pages::up_to(limit, query, async |query| session.client.keys(query).await).await?;
     let columns = [
         "key",
         "state",
@@ -260,17 +253,16 @@ async fn delete(name: &str, session: &Session) -> Result<u8, Failure> {
 }
 
 async fn delete_matching(which: WhichKeys, session: &Session) -> Result<u8, Failure> {
-    let mut query = which.query();
+    let query = which.query();
     let plan = session.client.dry_run().delete_keys(&query).await?;
     let plan = pages::plan_of_all(plan);
     if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
-    let page = async |cursor| {
-        query.cursor = cursor;
-        session.client.delete_keys(&query).await
-    };
-    pages::delete("keys", session, page).await
+    pages::delete("keys", session, query, async |query| {
+        session.client.delete_keys(query).await
+    })
+    .await
 }
 
 fn ended(ended: &KeyEnded, session: &Session) -> Result<u8, Failure> {

@@ -116,15 +116,11 @@ pub(crate) async fn run(command: LayoutCommand, session: &Session) -> Result<u8,
 }
 
 async fn list(session: &Session) -> Result<u8, Failure> {
-    let mut query = ListQuery {
+    let query = ListQuery {
         limit: Some(ListQuery::MAX_LIMIT),
         ..ListQuery::default()
     };
-    let page = async |cursor| {
-        query.cursor = cursor;
-        session.client.layouts(&query).await
-    };
-    let all = pages::all(page).await?;
+    let all = pages::all(query, async |query| session.client.layouts(query).await).await?;
     let columns = [
         "name",
         "bits",

@@ -10,7 +10,8 @@ use seqd_client::api::{
 
 use super::pages;
 use super::run_held::{self, LockRunArgs};
-use crate::arguments;
+use crate::arguments::{self, millis};
+use crate::display::or_dash;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -157,10 +158,6 @@ async fn acquire(args: AcquireArgs, session: &Session) -> Result<u8, Failure> {
     report(&held, session)
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 fn report(held: &HeldLock, session: &Session) -> Result<u8, Failure> {
     let mut facts = vec![
         ("name", held.name.clone()),
@@ -203,35 +200,29 @@ const COLUMNS: [&str; 7] = [
 /// The holder whose hold ends first, or dashes.
 fn row(lock: &Lock) -> Vec<String> {
     let first = lock.holders.first();
-    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let shared = lock.holders.iter().any(|holder| holder.shared);
-    let permits = lock.permits.map(|permits| permits.to_string());
+    let permits = match shared {
+        true => "shared".to_owned(),
+        false => or_dash(lock.permits),
+    };
     vec![
         lock.name.clone(),
-        or_none(first.map(|holder| holder.owner.clone())),
-        or_none(first.map(|holder| holder.token.to_string())),
-        or_none(first.map(|holder| holder.expires_in_ms.to_string())),
+        or_dash(first.map(|holder| &holder.owner)),
+        or_dash(first.map(|holder| holder.token)),
+        or_dash(first.map(|holder| holder.expires_in_ms)),
         lock.held.to_string(),
-        or_none(if shared {
-            Some("shared".to_owned())
-        } else {
-            permits
-        }),
+        permits,
         lock.waiting.to_string(),
     ]
 }
 
 async fn list(prefix: Option<String>, session: &Session) -> Result<u8, Failure> {
-    let mut query = LocksQuery {
+    let query = LocksQuery {
         prefix,
         limit: Some(ListQuery::MAX_LIMIT),
         ..LocksQuery::default()
     };
-    let page = async |cursor| {
-        query.cursor = cursor;
-        session.client.locks(&query).await
-    };
-    let all = pages::all(page).await?;
+    let all = pages::all(query, async |query| session.client.locks(query).await).await?;
     let mut report = Report::list(&all)?.with_columns(&COLUMNS);
     for lock in &all {
         report.row(row(lock));
@@ -264,14 +255,12 @@ async fn get(name: &str, session: &Session) -> Result<u8, Failure> {
         ]);
     }
     if lock.delayed_ms > 0 {
-        let blank = || "-".to_owned();
-        report.row(vec![
-            "delayed".to_owned(),
-            blank(),
-            blank(),
-            lock.delayed_ms.to_string(),
-            blank(),
-        ]);
+        let delayed = lock.delayed_ms.to_string();
+        report.row(
+            ["delayed", "-", "-", &delayed, "-"]
+                .map(str::to_owned)
+                .into(),
+        );
     }
     session.print(&report)
 }

@@ -1,12 +1,40 @@
 //! Lists and deletions that span several pages.
 
 use seqd_client::Error;
-use seqd_client::api::{DeletedPage, Page, Plan, exit};
+use seqd_client::api::{
+    DeletedPage, KeysQuery, ListQuery, LocksQuery, Page, Plan, SequencesQuery, TokensQuery,
+    WorkersQuery, exit,
+};
 
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::Report;
 use crate::session::Session;
+
+/// A query for one page.
+pub(super) trait Paged {
+    /// The cursor of the page. `None` for the first page.
+    fn cursor(&mut self) -> &mut Option<String>;
+}
+
+macro_rules! paged {
+    ($($Query:ty),+) => {$(
+        impl Paged for $Query {
+            fn cursor(&mut self) -> &mut Option<String> {
+                &mut self.cursor
+            }
+        }
+    )+};
+}
+
+paged!(
+    KeysQuery,
+    ListQuery,
+    LocksQuery,
+    SequencesQuery,
+    TokensQuery,
+    WorkersQuery
+);
 
 /// The items of a list. If `is_cut` is set, there may be more.
 pub(super) struct Listed<T> {
@@ -14,30 +42,33 @@ pub(super) struct Listed<T> {
     pub(super) is_cut: bool,
 }
 
-/// Collects at most `limit` items. `page` is called with the cursor of each page.
-pub(super) async fn up_to<T>(
+/// Collects at most `limit` items. `page` is called with the query of each page.
+pub(super) async fn up_to<Q: Paged, T>(
     limit: u64,
-    mut page: impl AsyncFnMut(Option<String>) -> Result<Page<T>, Error>,
+    mut query: Q,
+    mut page: impl AsyncFnMut(&Q) -> Result<Page<T>, Error>,
 ) -> Result<Listed<T>, Failure> {
-    let (mut items, mut cursor) = (Vec::new(), None);
-    loop {
-        let next = page(cursor).await?;
+    let mut items = Vec::new();
+    let has_more = loop {
+        let next = page(&query).await?;
         items.extend(next.items);
-        cursor = next.next_cursor;
-        if cursor.is_none() || items.len() as u64 >= limit {
-            break;
+        let has_more = next.next_cursor.is_some();
+        *query.cursor() = next.next_cursor;
+        if !has_more || items.len() as u64 >= limit {
+            break has_more;
         }
-    }
-    let is_cut = cursor.is_some() || items.len() as u64 > limit;
+    };
+    let is_cut = has_more || items.len() as u64 > limit;
     items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(Listed { items, is_cut })
 }
 
 /// Collects all items.
-pub(super) async fn all<T>(
-    page: impl AsyncFnMut(Option<String>) -> Result<Page<T>, Error>,
+pub(super) async fn all<Q: Paged, T>(
+    query: Q,
+    page: impl AsyncFnMut(&Q) -> Result<Page<T>, Error>,
 ) -> Result<Vec<T>, Failure> {
-    Ok(up_to(u64::MAX, page).await?.items)
+    Ok(up_to(u64::MAX, query, page).await?.items)
 }
 
 /// Prints a note if the list was cut.
@@ -67,12 +98,13 @@ pub(super) fn plan_of_all(mut plan: Plan) -> Plan {
 
 /// Deletes one page after another and prints the number of deleted items, even if a later page
 /// fails.
-pub(super) async fn delete(
+pub(super) async fn delete<Q: Paged>(
     what: &str,
     session: &Session,
-    page: impl AsyncFnMut(Option<String>) -> Result<DeletedPage, Error>,
+    query: Q,
+    page: impl AsyncFnMut(&Q) -> Result<DeletedPage, Error>,
 ) -> Result<u8, Failure> {
-    let (deleted, ended) = delete_pages(page).await;
+    let (deleted, ended) = delete_pages(query, page).await;
     if let Err(error) = ended {
         if deleted > 0 {
             session.note(&format!("deleted {deleted} {what} before the error"));
@@ -93,19 +125,20 @@ pub(super) async fn delete(
 
 /// Deletes one page after another until a page fails. Returns the number of deleted items, and the
 /// error.
-async fn delete_pages(
-    mut page: impl AsyncFnMut(Option<String>) -> Result<DeletedPage, Error>,
+async fn delete_pages<Q: Paged>(
+    mut query: Q,
+    mut page: impl AsyncFnMut(&Q) -> Result<DeletedPage, Error>,
 ) -> (u64, Result<(), Error>) {
-    let (mut deleted, mut cursor) = (0, None);
+    let mut deleted = 0;
     loop {
-        match page(cursor).await {
+        match page(&query).await {
             Err(error) => return (deleted, Err(error)),
             Ok(next) => {
                 deleted += next.deleted;
-                cursor = next.next_cursor;
+                *query.cursor() = next.next_cursor;
             }
         }
-        if cursor.is_none() {
+        if query.cursor().is_none() {
             return (deleted, Ok(()));
         }
     }
@@ -138,11 +171,13 @@ mod tests {
     async fn a_deletion_that_fails_on_a_later_page_counts_the_pages_before() {
         let failed = || Err(Error::Setup("no answer".to_owned()));
         let mut pages = vec![failed(), Ok(page(2, false)), Ok(page(3, false))];
-        let (deleted, ended) = delete_pages(async |_| pages.pop().unwrap()).await;
+        let query = KeysQuery::default();
+        let (deleted, ended) = delete_pages(query, async |_| pages.pop().unwrap()).await;
         assert_eq!(deleted, 5);
         assert!(ended.is_err());
         let mut pages = vec![failed(), Ok(page(2, true)), Ok(page(3, false))];
-        let (deleted, ended) = delete_pages(async |_| pages.pop().unwrap()).await;
+        let query = KeysQuery::default();
+        let (deleted, ended) = delete_pages(query, async |_| pages.pop().unwrap()).await;
         assert_eq!(deleted, 5);
         assert!(ended.is_ok());
     }

@@ -9,6 +9,7 @@ use seqd_client::api::exit;
 use seqd_client::{BootTime, LockError, LockGuard, LockLost, LockOptions, sleep_until};
 use tokio::signal::unix::SignalKind;
 
+use super::config::hostname;
 use crate::arguments;
 use crate::failure::Failure;
 use crate::session::Session;
@@ -146,13 +147,9 @@ struct Run {
 
 impl Run {
     fn new(args: RunArgs) -> Result<Self, Failure> {
-        let owner = args.owner.unwrap_or_else(|| {
-            let host = rustix::system::uname()
-                .nodename()
-                .to_string_lossy()
-                .into_owned();
-            format!("{host}:{}", std::process::id())
-        });
+        let owner = args
+            .owner
+            .unwrap_or_else(|| format!("{}:{}", hostname(), std::process::id()));
         let grace = args.grace.unwrap_or(args.ttl / 6);
         if grace > args.ttl / 3 {
             let detail =

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::pages;
 use crate::arguments;
+use crate::display::or_dash;
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::{Report, table};
@@ -184,17 +185,13 @@ pub(crate) async fn run(command: SeqCommand, session: &Session) -> Result<u8, Fa
 }
 
 async fn list(prefix: Option<String>, stale: bool, session: &Session) -> Result<u8, Failure> {
-    let mut query = SequencesQuery {
+    let query = SequencesQuery {
         prefix,
         stale: stale.then_some(true),
         limit: Some(ListQuery::MAX_LIMIT),
         cursor: None,
     };
-    let page = async |cursor| {
-        query.cursor = cursor;
-        session.client.sequences(&query).await
-    };
-    let all = pages::all(page).await?;
+    let all = pages::all(query, async |query| session.client.sequences(query).await).await?;
     session.print(&rows(Report::list(&all)?, &all))
 }
 
@@ -273,20 +270,12 @@ async fn next(
         Some(key) => session.client.next_once(name, request, key).await?,
         None => session.client.next(name, request).await?,
     };
-    let mut report = Report::new(&answer)?.with_columns(&["value"]);
+    let mut report = Report::new(&answer)?;
     let values: Vec<String> = answer.each().map(|value| value.to_string()).collect();
     if session.format == Format::Jsonl {
-        let items = values
-            .iter()
-            .map(|value| json!({ "value": value }))
-            .collect();
-        report = report.with_items(items);
+        report = report.with_items(values.iter().map(|value| json!({ "value": value })))?;
     }
-    let people = values.iter().map(|value| format!("{value}\n")).collect();
-    for value in values {
-        report.row(vec![value]);
-    }
-    session.print(&report.with_people(people))
+    session.print(&report.with_values("value", values))
 }
 
 async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> {
@@ -325,10 +314,6 @@ fn warn_unconfirmed(members: &[String], session: &Session) {
             "not confirmed yet by {names}, which may still return older values"
         ));
     }
-}
-
-fn or_dash<T: ToString>(value: Option<T>) -> String {
-    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 fn rows(report: Report, sequences: &[Sequence]) -> Report {

@@ -13,7 +13,7 @@ use seqd_client::api::advice::{LOST_MAJORITY, lost_for_long};
 use seqd_client::api::{ClockAgreement, Cluster, LayoutLife, Member, MemberState, Role, exit};
 use seqd_client::{Client, Error, Options};
 
-use crate::display::{self, SECONDS_PER_DAY, seconds_to};
+use crate::display::{self, SECONDS_PER_DAY, or_dash, seconds_to};
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::{Reader, Report, clear_screen, reader_of_stdout, write_stdout};
@@ -124,7 +124,6 @@ behind (-).  worker: worker numbers by layout.  level: version of the formats th
 ";
 
 fn row(member: &Member, cluster: &Cluster) -> Vec<String> {
-    let dash = || "-".to_owned();
     let asked = member.name == cluster.node;
     let lag = match member.role {
         Role::Leader => None,
@@ -133,19 +132,19 @@ fn row(member: &Member, cluster: &Cluster) -> Vec<String> {
     let clock = match member.clock_offset_ms {
         _ if asked => "ref".to_owned(),
         Some(offset) => format!("{offset:+.1}ms"),
-        None => dash(),
+        None => "-".to_owned(),
     };
     vec![
         member.name.clone(),
         member.role.as_str().to_owned(),
         member.state.as_str().to_owned(),
         cluster.term.to_string(),
-        member.applied.map_or_else(dash, |index| index.to_string()),
-        lag.map_or_else(dash, |entries| entries.to_string()),
+        or_dash(member.applied),
+        or_dash(lag),
         clock,
         workers(member),
-        member.ids_per_second.map_or_else(dash, rate),
-        member.version.clone().unwrap_or_else(dash),
+        or_dash(member.ids_per_second.map(rate)),
+        or_dash(member.version.as_ref()),
     ]
 }
 

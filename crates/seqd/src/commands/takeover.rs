@@ -14,7 +14,7 @@ use seqd_offline::{
 };
 
 use crate::arguments;
-use crate::display;
+use crate::display::{self, or_dash};
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::private::{self, Owner};
@@ -383,7 +383,6 @@ fn cells(sequence: &SequenceTakeover) -> Vec<String> {
         (Some(floor), _) => format!("floor {floor}"),
         (None, margin) => format!("margin {}", margin.unwrap_or(0)),
     };
-    let expected = sequence.expected.map(|count| count.to_string());
     vec![
         format!("{}{deleted}", sequence.name),
         sequence.mode.clone(),
@@ -391,7 +390,7 @@ fn cells(sequence: &SequenceTakeover) -> Vec<String> {
         next,
         by,
         sequence.passed_over.to_string(),
-        expected.unwrap_or_else(|| "-".to_owned()),
+        or_dash(sequence.expected),
     ]
 }
 

@@ -23,7 +23,7 @@ pub(crate) async fn run(args: TimestampArgs, session: &Session) -> Result<u8, Fa
     let values: Vec<u64> = (answer.first..=answer.last).collect();
     let item = |value: &u64| json!({ "timestamp": value.to_string() });
     let mut report = Report::new(&answer)?
-        .with_items(values.iter().map(item).collect())
+        .with_items(values.iter().map(item))?
         .with_columns(&["timestamp", "physical_ms"])
         .with_people(values.iter().map(|value| format!("{value}\n")).collect());
     for value in values {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use clap::Subcommand;
 use seqd_client::api::{ConsumeToken, IssueTokens, ListQuery, TokensQuery, exit};
 
-use super::key::{millis, nonce_or_drawn};
+use super::key::nonce_or_drawn;
 use super::pages::{self, Listed};
-use crate::arguments;
+use crate::arguments::{self, millis};
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -61,15 +61,12 @@ pub(crate) enum TokenCommand {
 pub(crate) async fn run(command: TokenCommand, session: &Session) -> Result<u8, Failure> {
     match command {
         TokenCommand::Issue { count, ttl } => {
-            let ttl_ms = millis(ttl);
+            let ttl_ms = ttl.map(millis);
             let request = IssueTokens { ttl_ms, count };
             let issued = session.client.issue_tokens(&request).await?;
-            let mut report = Report::new(&issued)?.with_columns(&["token"]);
-            let lines = issued.each().map(|token| format!("{token}\n")).collect();
-            for token in issued.each() {
-                report.row(vec![token.clone()]);
-            }
-            report.with_people(lines).print(session.format)?;
+            let report =
+                Report::new(&issued)?.with_values("token", issued.each().cloned().collect());
+            report.print(session.format)?;
         }
         TokenCommand::Consume { token, nonce } => {
             let nonce = Some(nonce_or_drawn(nonce)?);
@@ -96,12 +93,11 @@ fn query(tenant: Option<String>) -> TokensQuery {
 }
 
 async fn list(tenant: Option<String>, limit: u64, session: &Session) -> Result<u8, Failure> {
-    let mut query = query(tenant);
-    let page = async |cursor| {
-        query.cursor = cursor;
-        session.client.one_time_tokens(&query).await
-    };
-    let Listed { items, is_cut } = pages::up_to(limit, page).await?;
+    let query = query(tenant);
+    let Listed { items, is_cut } = pages::up_to(limit, query, async |query| {
+        session.client.one_time_tokens(query).await
+    })
+    .await?;
     let columns = ["id", "used", "tenant", "expires_in_ms"];
     let mut report = Report::list(&items)?.with_columns(&columns);
     for token in items {
@@ -155,17 +151,16 @@ async fn delete(id: &str, session: &Session) -> Result<u8, Failure> {
 }
 
 async fn delete_matching(tenant: Option<String>, session: &Session) -> Result<u8, Failure> {
-    let mut query = query(tenant);
+    let query = query(tenant);
     let plan = session.client.dry_run().delete_all_one_time(&query).await?;
     let plan = pages::plan_of_all(plan);
     if let Some(code) = session.agreed(&plan)? {
         return Ok(code);
     }
-    let page = async |cursor| {
-        query.cursor = cursor;
-        session.client.delete_all_one_time(&query).await
-    };
-    pages::delete("one-time tokens", session, page).await
+    pages::delete("one-time tokens", session, query, async |query| {
+        session.client.delete_all_one_time(query).await
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -39,12 +39,6 @@ pub(crate) async fn run(args: UuidArgs, session: &Session) -> Result<u8, Failure
         let answer = session.client.uuid(&query).await?;
         (Report::new(&answer)?, vec![answer.uuid])
     };
-    let mut report = report
-        .with_items(uuids.iter().map(|uuid| json!({ "uuid": uuid })).collect())
-        .with_columns(&["uuid"])
-        .with_people(uuids.iter().map(|uuid| format!("{uuid}\n")).collect());
-    for uuid in uuids {
-        report.row(vec![uuid]);
-    }
-    session.print(&report)
+    let report = report.with_items(uuids.iter().map(|uuid| json!({ "uuid": uuid })))?;
+    session.print(&report.with_values("uuid", uuids))
 }

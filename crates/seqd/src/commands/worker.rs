@@ -6,6 +6,7 @@ use seqd_client::api::{
 };
 
 use super::pages;
+use crate::display::or_dash;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -155,17 +156,13 @@ async fn reset(node: &str, session: &Session) -> Result<u8, Failure> {
 
 async fn list(layout: Option<String>, past: bool, session: &Session) -> Result<u8, Failure> {
     let limit = Some(ListQuery::MAX_LIMIT);
-    let mut query = WorkersQuery {
+    let query = WorkersQuery {
         layout,
         past: past.then_some(true),
         limit,
         ..WorkersQuery::default()
     };
-    let page = async |cursor| {
-        query.cursor = cursor;
-        session.client.workers(&query).await
-    };
-    let all = pages::all(page).await?;
+    let all = pages::all(query, async |query| session.client.workers(query).await).await?;
     let columns = [
         "layout",
         "id",
@@ -182,12 +179,10 @@ async fn list(layout: Option<String>, past: bool, session: &Session) -> Result<u
         report.row(vec![
             worker.layout,
             worker.id.to_string(),
-            worker
-                .datacenter
-                .map_or_else(|| "-".to_owned(), |number| number.to_string()),
+            or_dash(worker.datacenter),
             worker.worker.to_string(),
             worker.owner,
-            worker.node.unwrap_or_else(|| "-".to_owned()),
+            or_dash(worker.node),
             worker.lease.to_string(),
             if worker.live { "yes" } else { "no" }.to_owned(),
             worker.fence_time,

@@ -14,6 +14,7 @@ use crate::demo::event::{Event, Leads, NodeEnded};
 use crate::demo::plan::NodePlan;
 use crate::demo::secure::Secured;
 use crate::failure::Failure;
+use crate::supervise::own_program;
 
 /// A node's own clean stop takes at most ten seconds. A node that is still running afterwards is
 /// killed.
@@ -156,7 +157,7 @@ impl Fleet {
         let plan = &self.nodes[node];
         let failed =
             |error: std::io::Error| Failure::failed(format!("cannot start {}: {error}", plan.name));
-        let executable = std::env::current_exe().map_err(failed)?;
+        let executable = own_program().map_err(failed)?;
         let log = OpenOptions::new()
             .create(true)
             .append(true)

@@ -130,7 +130,9 @@ async fn react(
             }
             Some(Event::Key(b'k')) => watch::kill_leader(fleet).await,
             Some(Event::Key(b'r')) => {
-                let text = fleet.revive()?;
+                // The other nodes continue if one cannot be started.
+                let revived = fleet.revive();
+                let text = revived.unwrap_or_else(|failure| failure.detail().to_owned());
                 write_stdout(&format!("  {text}\n"))?;
             }
             // Ctrl-C and Ctrl-D reach a program as signals or as these bytes.

@@ -11,7 +11,7 @@ pub(crate) mod guardian;
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -112,12 +112,17 @@ impl Target {
 
 /// The program of this process. Its file may have been replaced since the start, by an upgrade: on
 /// Linux, the link still leads to the file that runs.
-fn own_program() -> std::io::Result<PathBuf> {
+pub(crate) fn own_program() -> io::Result<PathBuf> {
+    std::env::current_exe().map(still_there)
+}
+
+/// Processes are listed with the name of their program, so the link is only used if it is needed.
+fn still_there(program: PathBuf) -> PathBuf {
     let link = Path::new("/proc/self/exe");
-    if link.exists() {
-        return Ok(link.to_owned());
+    match program.exists() || !link.exists() {
+        true => program,
+        false => link.to_owned(),
     }
-    std::env::current_exe()
 }
 
 impl Supervised {
@@ -128,8 +133,7 @@ impl Supervised {
         on_lost: &OnLost,
         ends: Ends,
     ) -> Result<Self, Failure> {
-        let failed =
-            |what: &str, error: std::io::Error| Failure::failed(format!("{what}: {error}"));
+        let failed = |what: &str, error: io::Error| Failure::failed(format!("{what}: {error}"));
         let folder = tempfile::tempdir().map_err(|error| failed("no temporary folder", error))?;
         let socket = folder.path().join("control");
         let listener = UnixListener::bind(&socket)
@@ -222,4 +226,20 @@ fn code_of(status: ExitStatus) -> u8 {
     let code = status.code();
     let code = code.or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_replaced_program_is_found_by_its_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("seqd");
+        std::fs::write(&program, "").unwrap();
+        assert_eq!(still_there(program.clone()), program);
+        let replaced = folder.path().join("seqd (deleted)");
+        assert_eq!(still_there(replaced), Path::new("/proc/self/exe"));
+    }
 }

@@ -4,7 +4,6 @@ use seqd_idgen::WallMs;
 
 use crate::access::{AccessCommand, AccessOutcome, AccessRecord, AccessRefusal, MAX_TOKENS};
 use crate::domains::Refusal;
-use crate::newtypes::AccessId;
 use crate::table::Table;
 
 impl Table<AccessRecord> {
@@ -47,15 +46,6 @@ impl Table<AccessRecord> {
             },
         }
     }
-
-    /// Removes all tokens. A restored cluster takes over none of the backup's tokens, because any
-    /// of them may have been revoked since.
-    pub(crate) fn forget_all(&mut self) {
-        let all: Vec<AccessId> = self.iter().map(|(id, _)| *id).collect();
-        for id in all {
-            self.remove(&id);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -65,6 +55,7 @@ mod tests {
         MAX_PER_SECOND, MAX_PERMISSIONS, MAX_PREFIX_BYTES, Permission, Scope, TokenHash,
     };
     use crate::domains::{Command, Outcome};
+    use crate::newtypes::AccessId;
     use crate::state::State;
     use crate::testing::{entry, founded, restore};
 

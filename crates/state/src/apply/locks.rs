@@ -314,7 +314,7 @@ impl<'a> Locks<'a> {
                 })
                 .collect();
             if token.is_none() {
-                record.delay = None;
+                record.delayed_until = ClusterMs(0);
             }
             LockOutcome::Broken {
                 ended: u32::try_from(ended.len()).unwrap_or(u32::MAX),
@@ -371,8 +371,7 @@ fn waiting(place: usize, until: ClusterMs) -> LockOutcome {
 fn held(name: &LockName, record: &LockRecord, now: ClusterMs) -> LockRefusal {
     let holder = record.first_to_end();
     let ends = holder.map(|holder| holder.until);
-    let delayed = record.delay_at(now).map(|delay| delay.until);
-    let until = delayed.into_iter().chain(ends).max();
+    let until = record.delay_at(now).into_iter().chain(ends).max();
     LockRefusal::Held {
         name: name.clone(),
         holder: holder.cloned().map(Box::new),

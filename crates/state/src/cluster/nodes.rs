@@ -58,14 +58,6 @@ impl Versioned for NodeRecord {
 impl Record for NodeRecord {
     type Key = NodeId;
     const PREFIX: u8 = b'n';
-
-    fn write_key(key: &NodeId, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&key.0.to_be_bytes());
-    }
-
-    fn read_key(bytes: &[u8]) -> Option<NodeId> {
-        bytes.try_into().ok().map(u64::from_be_bytes).map(NodeId)
-    }
 }
 
 impl Table<NodeRecord> {

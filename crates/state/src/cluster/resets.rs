@@ -31,14 +31,6 @@ impl Versioned for ResetRecord {
 impl Record for ResetRecord {
     type Key = NodeId;
     const PREFIX: u8 = b'r';
-
-    fn write_key(key: &NodeId, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&key.0.to_be_bytes());
-    }
-
-    fn read_key(bytes: &[u8]) -> Option<NodeId> {
-        bytes.try_into().ok().map(u64::from_be_bytes).map(NodeId)
-    }
 }
 
 impl Table<ResetRecord> {

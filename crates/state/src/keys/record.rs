@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::codec::{Bytes, Versioned};
 use crate::context::ApplyContext;
 use crate::deadlines::{Expiring, Passing};
-use crate::newtypes::ClusterMs;
+use crate::newtypes::{ClusterMs, TableKey, numbers};
 use crate::table::{Record, Table};
 use crate::tenant::Tenant;
 
@@ -85,18 +85,10 @@ impl fmt::Display for KeyName {
     }
 }
 
-/// The right to complete a key. Drawn from the cluster's counter, so each claim is larger than all
-/// previous ones.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct KeyClaim(pub u64);
-
-impl fmt::Display for KeyClaim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+numbers! {
+    /// The right to complete a key. Drawn from the cluster's counter, so each claim is larger than
+    /// all previous ones.
+    KeyClaim;
 }
 
 /// A key. Its name is the row's key.
@@ -150,22 +142,19 @@ impl Versioned for KeyRecord {
 const USERS: u8 = 0;
 const REQUESTS: u8 = 1;
 
-impl Record for KeyRecord {
-    type Key = KeyName;
-    const PREFIX: u8 = b'q';
-
-    fn write_key(key: &KeyName, bytes: &mut Vec<u8>) {
-        match key.space {
+impl TableKey for KeyName {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        match self.space {
             KeySpace::Users => bytes.push(USERS),
             KeySpace::Requests { access } => {
                 bytes.push(REQUESTS);
                 bytes.extend_from_slice(&access.to_be_bytes());
             }
         }
-        bytes.extend_from_slice(key.key.as_bytes());
+        bytes.extend_from_slice(self.key.as_bytes());
     }
 
-    fn read_key(bytes: &[u8]) -> Option<KeyName> {
+    fn read(bytes: &[u8]) -> Option<Self> {
         let (space, key) = match bytes.split_first()? {
             (&USERS, key) => (KeySpace::Users, key),
             (&REQUESTS, rest) => {
@@ -176,8 +165,13 @@ impl Record for KeyRecord {
             _ => return None,
         };
         let key = std::str::from_utf8(key).ok()?.to_owned();
-        Some(KeyName { space, key }).filter(KeyName::is_valid)
+        Some(Self { space, key }).filter(Self::is_valid)
     }
+}
+
+impl Record for KeyRecord {
+    type Key = KeyName;
+    const PREFIX: u8 = b'q';
 
     fn is_sound(&self) -> bool {
         self.attempt > 0

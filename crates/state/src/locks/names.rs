@@ -1,9 +1,8 @@
 //! The names and numbers of locks, each with its own type.
 
-use std::borrow::Borrow;
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
+
+use crate::newtypes::{name, numbers};
 
 /// The maximum length of a lock's name, in bytes: fits a URL and a table column.
 pub const MAX_LOCK_NAME_BYTES: usize = 255;
@@ -11,18 +10,10 @@ pub const MAX_LOCK_NAME_BYTES: usize = 255;
 /// The maximum length of an owner, in bytes: the name of a host, a pod or a service with a suffix.
 pub const MAX_LOCK_OWNER_BYTES: usize = 128;
 
-/// Identifies one grant of a lock. Every grant has a greater token than all earlier grants of any
-/// lock.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
-)]
-#[serde(transparent)]
-pub struct FencingToken(pub u64);
-
-impl fmt::Display for FencingToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+numbers! {
+    /// Identifies one grant of a lock. Every grant has a greater token than all earlier grants of
+    /// any lock.
+    FencingToken;
 }
 
 /// The high half of the nonces of claims whose owner is a secret. It is part of the nonce, so that
@@ -76,67 +67,18 @@ impl Attempt {
     pub(crate) const NOBODY: Self = Self(0);
 }
 
-/// The name of a lock: 1 to 255 printable ASCII characters.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct LockName(Box<str>);
+name! {
+    /// The name of a lock: 1 to 255 printable ASCII characters.
+    LockName, LockNameError, |text| is_printable(text, MAX_LOCK_NAME_BYTES)
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a lock name has 1 to {MAX_LOCK_NAME_BYTES} printable ASCII characters")]
 pub struct LockNameError;
 
-impl LockName {
-    pub fn new(text: impl Into<String>) -> Result<Self, LockNameError> {
-        let text = text.into();
-        if !is_printable(&text, MAX_LOCK_NAME_BYTES) {
-            return Err(LockNameError);
-        }
-        Ok(Self(text.into_boxed_str()))
-    }
-
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 /// Returns whether a text has 1 to `limit` printable ASCII characters, spaces included.
 pub(crate) fn is_printable(text: &str, limit: usize) -> bool {
     (1..=limit).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
-}
-
-impl TryFrom<String> for LockName {
-    type Error = LockNameError;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::new(text)
-    }
-}
-
-impl std::str::FromStr for LockName {
-    type Err = LockNameError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::new(text)
-    }
-}
-
-impl From<LockName> for String {
-    fn from(name: LockName) -> Self {
-        name.0.into_string()
-    }
-}
-
-impl Borrow<str> for LockName {
-    fn borrow(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for LockName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 #[cfg(test)]

@@ -180,16 +180,8 @@ pub struct LockRecord {
     pub(crate) holders: Vec<LockHolder>,
     /// The waiters, in order of arrival.
     pub(crate) waiters: VecDeque<LockWaiter>,
-    /// The delay after holds that have expired.
-    pub(crate) delay: Option<Delay>,
-}
-
-/// A time during which a lock is granted to no client, after a hold has expired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Delay {
-    pub(crate) until: ClusterMs,
-    /// The tenant of the hold. The lock remains charged to it.
-    pub(crate) tenant: Tenant,
+    /// Until this time the lock is granted to no client. 0 if there is no delay.
+    pub(crate) delayed_until: ClusterMs,
 }
 
 impl Versioned for LockRecord {
@@ -200,15 +192,6 @@ impl Versioned for LockRecord {
 impl Record for LockRecord {
     type Key = LockName;
     const PREFIX: u8 = b'm';
-
-    fn write_key(key: &LockName, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(key.as_str().as_bytes());
-    }
-
-    fn read_key(bytes: &[u8]) -> Option<LockName> {
-        let text = std::str::from_utf8(bytes).ok()?;
-        LockName::new(text).ok()
-    }
 
     fn is_sound(&self) -> bool {
         let claims = (self.holders.iter().map(|holder| &holder.claim))
@@ -229,18 +212,15 @@ impl LockRecord {
             permits,
             holders: Vec::new(),
             waiters: VecDeque::new(),
-            delay: None,
+            delayed_until: ClusterMs(0),
         }
     }
 
-    /// Returns the tenants to which the lock is charged: those of its holders, of its waiters, and
-    /// of its delay.
+    /// Returns the tenants to which the claims are charged: those of its holders, then of its
+    /// waiters.
     pub(crate) fn tenants(&self) -> impl Iterator<Item = Tenant> {
         let holders = self.holders.iter().map(|holder| holder.tenant);
-        let waiters = self.waiters.iter().map(|waiter| waiter.tenant);
-        let delay = self.delay.filter(|_| !is_out!(DelayCharged));
-        let delay = delay.map(|delay| delay.tenant);
-        holders.chain(waiters).chain(delay)
+        holders.chain(self.waiters.iter().map(|waiter| waiter.tenant))
     }
 
     /// Returns whether the lock has neither a holder nor a waiter.
@@ -250,14 +230,14 @@ impl LockRecord {
 
     /// Returns whether the record can be removed: no holder, no waiter and no delay.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_unused() && self.delay.is_none()
+        self.is_unused() && self.delayed_until == ClusterMs(0)
     }
 
     /// Returns the next time at which a holder, a waiter or the delay ends.
     pub(crate) fn next_time(&self) -> Option<ClusterMs> {
         let holders = self.holders.iter().map(|holder| holder.until);
         let waiters = self.waiters.iter().map(|waiter| waiter.until);
-        let delay = self.delay.map(|delay| delay.until);
+        let delay = (self.delayed_until > ClusterMs(0)).then_some(self.delayed_until);
         holders.chain(waiters).chain(delay).min()
     }
 
@@ -266,18 +246,19 @@ impl LockRecord {
         self.next_time().is_some_and(|at| at <= now)
     }
 
-    /// Returns the delay, which may be that of a holder that has expired since.
-    pub(crate) fn delay_at(&self, now: ClusterMs) -> Option<Delay> {
+    /// Returns the time until which the lock is granted to no client, including the delays of
+    /// holders that expired since.
+    pub(crate) fn delay_at(&self, now: ClusterMs) -> Option<ClusterMs> {
         let over = self.holders.iter().filter(|holder| holder.until <= now);
         let delays = over.filter_map(LockHolder::delay_behind);
-        let delay = delays.chain(self.delay).max_by_key(|delay| delay.until);
-        delay.filter(|delay| delay.until > now)
+        let delay = delays.chain([self.delayed_until]).max()?;
+        (delay > now).then_some(delay)
     }
 
     /// Removes expired holders and waiters. Returns the nonces of the removed waiters and the
     /// number of removed holders.
     pub(crate) fn drop_over(&mut self, now: ClusterMs) -> (Vec<Nonce>, u64) {
-        self.delay = self.delay_at(now);
+        self.delayed_until = self.delay_at(now).unwrap_or_default();
         let held = self.holders.len();
         self.holders.retain(|holder| holder.until > now);
         let over = self.waiters.iter().filter(|waiter| waiter.until <= now);
@@ -297,7 +278,7 @@ impl LockRecord {
             self.holders.len() < self.permits as usize
                 && !self.holders.iter().any(|holder| holder.shared)
         };
-        has_room && self.delay.is_none_or(|delay| delay.until <= now)
+        has_room && self.delayed_until <= now
     }
 
     /// Returns whether a new claim is granted the lock at once.
@@ -401,10 +382,8 @@ impl LockRecord {
 }
 
 impl LockHolder {
-    /// Returns the delay if this hold expires.
-    fn delay_behind(&self) -> Option<Delay> {
-        let until = ClusterMs(self.until.0.saturating_add(self.lock_delay_ms));
-        let tenant = self.tenant;
-        (self.lock_delay_ms > 0).then_some(Delay { until, tenant })
+    /// Returns the time until which the lock is granted to no client if this hold expires.
+    fn delay_behind(&self) -> Option<ClusterMs> {
+        (self.lock_delay_ms > 0).then(|| ClusterMs(self.until.0.saturating_add(self.lock_delay_ms)))
     }
 }

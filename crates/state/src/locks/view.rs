@@ -52,7 +52,7 @@ impl<'a> LockView<'a> {
     /// Returns the time until which the lock is granted to no client.
     #[must_use]
     pub fn delayed_until(self) -> Option<ClusterMs> {
-        self.record.delay_at(self.now).map(|delay| delay.until)
+        self.record.delay_at(self.now)
     }
 
     /// Returns the applied cluster time.

@@ -42,14 +42,6 @@ impl Record for SequenceRecord {
     type Key = SequenceName;
     const PREFIX: u8 = b's';
 
-    fn write_key(key: &SequenceName, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(key.as_str().as_bytes());
-    }
-
-    fn read_key(bytes: &[u8]) -> Option<SequenceName> {
-        SequenceName::new(std::str::from_utf8(bytes).ok()?).ok()
-    }
-
     fn is_sound(&self) -> bool {
         self.run.is_none_or(|run| run.start <= self.next_index)
     }

@@ -227,15 +227,6 @@ impl Table<OneTimeRecord> {
     pub(crate) fn live(&self, id: OneTimeId, now: ClusterMs) -> Option<&OneTimeRecord> {
         self.get(&id).filter(|record| !record.is_ended(now))
     }
-
-    /// Removes all tokens. A restored cluster takes over none of the backup's tokens, because any
-    /// of them may have been consumed since.
-    pub(crate) fn forget_all(&mut self) {
-        let all: Vec<OneTimeId> = self.iter().map(|(id, _)| *id).collect();
-        for id in all {
-            self.remove(&id);
-        }
-    }
 }
 
 #[cfg(test)]

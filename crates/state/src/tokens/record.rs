@@ -6,8 +6,6 @@
 //! - A token exists while the cluster time is below its end, whether or not its row has been
 //!   dropped.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::access::TokenHash;
@@ -15,19 +13,13 @@ use crate::codec::Versioned;
 use crate::context::ApplyContext;
 use crate::deadlines::{Expiring, Passing};
 use crate::keys::record::MAX_NONCE_BYTES;
-use crate::newtypes::ClusterMs;
+use crate::newtypes::{ClusterMs, numbers};
 use crate::table::{Record, Table};
 use crate::tenant::Tenant;
 
-/// The public part of a one-time token: a snowflake ID.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct OneTimeId(pub u64);
-
-impl fmt::Display for OneTimeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+numbers! {
+    /// The public part of a one-time token: a snowflake ID.
+    OneTimeId;
 }
 
 /// The request that consumed a token.
@@ -65,14 +57,6 @@ impl Versioned for OneTimeRecord {
 impl Record for OneTimeRecord {
     type Key = OneTimeId;
     const PREFIX: u8 = b't';
-
-    fn write_key(key: &OneTimeId, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&key.0.to_be_bytes());
-    }
-
-    fn read_key(bytes: &[u8]) -> Option<OneTimeId> {
-        Some(OneTimeId(u64::from_be_bytes(bytes.try_into().ok()?)))
-    }
 
     fn is_sound(&self) -> bool {
         (self.used.as_ref()).is_none_or(|used| used.nonce.len() <= MAX_NONCE_BYTES)

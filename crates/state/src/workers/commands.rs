@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::newtypes::{LeaseId, NodeId};
-use crate::tenant::{Share, Tenant};
+use crate::tenant::Tenant;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum WorkerCommand {
@@ -44,8 +44,6 @@ pub struct TakeLease {
     pub layout: String,
     /// The tenant to which the lease is charged.
     pub tenant: Tenant,
-    /// The part of the workers that the tenant may hold. Ignored for the nodes and the operator.
-    pub share: Share,
     /// A later lease of the same owner prefers the same worker.
     pub owner: String,
     /// `None` for an external generator.
@@ -197,23 +195,6 @@ pub enum WorkerRefusal {
         until: WallMs,
         retry_after_ms: u64,
     },
-    #[error(
-        "{owner} gets no worker of {layout}: this client holds {held} of its {workers} workers and \
-         may hold at most {most} now: its share ({}%, limits.tenant_share) {}; its next lease ends \
-         in {retry_after_ms} ms",
-        .share.percent(),
-        .share.rule()
-    )]
-    ShareReached {
-        layout: String,
-        owner: String,
-        held: u64,
-        most: u64,
-        /// The number of workers of the layout, or of the requested datacenter.
-        workers: u64,
-        share: Share,
-        retry_after_ms: u64,
-    },
 }
 
 impl FrameTable for WorkerRefusal {
@@ -228,7 +209,6 @@ impl FrameTable for WorkerRefusal {
         row(0x0288), // LeaseLost
         row(0x0289), // ReleaseOutsideWindow
         row(0x028a), // WindowsBeginLater
-        row(0x028b), // ShareReached
     ];
 }
 

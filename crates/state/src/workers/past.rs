@@ -45,14 +45,6 @@ impl Record for PastLease {
     type Key = LeaseId;
     const PREFIX: u8 = b'h';
 
-    fn write_key(key: &LeaseId, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&key.0.to_be_bytes());
-    }
-
-    fn read_key(bytes: &[u8]) -> Option<LeaseId> {
-        Some(LeaseId(u64::from_be_bytes(bytes.try_into().ok()?)))
-    }
-
     fn is_sound(&self) -> bool {
         self.from_tick <= self.fence
     }

@@ -8,7 +8,7 @@ use super::commands::Holder;
 use crate::codec::Versioned;
 use crate::context::ApplyContext;
 use crate::deadlines::{Expiring, Passing};
-use crate::newtypes::{ClusterMs, LeaseId, NodeId};
+use crate::newtypes::{ClusterMs, LeaseId, NodeId, TableKey};
 use crate::table::{Record, Table};
 use crate::tenant::Tenant;
 
@@ -52,24 +52,16 @@ pub(crate) struct WorkerKey {
     pub(crate) worker: WorkerId,
 }
 
-impl Versioned for WorkerRecord {
-    const KIND: u8 = 14;
-    const VERSION: u8 = 1;
-}
-
-impl Record for WorkerRecord {
-    type Key = WorkerKey;
-    const PREFIX: u8 = b'w';
-
+impl TableKey for WorkerKey {
     /// A zero byte, which no name contains, ends the layout's name, so that keys sort in the order
     /// of names.
-    fn write_key(key: &WorkerKey, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(key.layout.as_bytes());
+    fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(self.layout.as_bytes());
         bytes.push(0);
-        bytes.extend_from_slice(&key.worker.0.to_be_bytes());
+        bytes.extend_from_slice(&self.worker.0.to_be_bytes());
     }
 
-    fn read_key(bytes: &[u8]) -> Option<WorkerKey> {
+    fn read(bytes: &[u8]) -> Option<Self> {
         let (name, worker) = bytes
             .split_last_chunk::<4>()
             .map(|(name, worker)| (name, *worker))?;
@@ -78,11 +70,21 @@ impl Record for WorkerRecord {
             .ok()
             .filter(|name| !name.contains('\0'))?;
         let worker = WorkerId(u32::from_be_bytes(worker));
-        Some(WorkerKey {
+        Some(Self {
             layout: layout.to_owned(),
             worker,
         })
     }
+}
+
+impl Versioned for WorkerRecord {
+    const KIND: u8 = 14;
+    const VERSION: u8 = 1;
+}
+
+impl Record for WorkerRecord {
+    type Key = WorkerKey;
+    const PREFIX: u8 = b'w';
 
     fn is_sound(&self) -> bool {
         self.from_tick <= self.fence

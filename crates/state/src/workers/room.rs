@@ -4,12 +4,12 @@ use seqd_idgen::Layout;
 
 use super::record::LeaseView;
 use crate::newtypes::ClusterMs;
-use crate::tenant::{Share, Tenant};
+use crate::tenant::Tenant;
 
 /// The maximum number of workers of a layout, or of one of its datacenters, that are ever leased.
 /// Beyond it, only free workers are leased again. Each new lease examines all of them, which takes
 /// a millisecond.
-pub(crate) const MAX_WORKERS_KNOWN: usize = 1 << 14;
+pub const MAX_WORKERS_KNOWN: usize = 1 << 14;
 
 /// A layout is in use until this long after the last use of any of its leases, so that the warnings
 /// about a layout without users end.
@@ -27,18 +27,6 @@ pub(crate) const fn reserve(workers: u32) -> u32 {
     }
 }
 
-/// Returns the share of `workers` that one tenant may hold. In a small layout, which is meant for
-/// few clients, one tenant may hold at least three quarters of the workers, or all of them if there
-/// are at most 3.
-pub(crate) fn share_of_workers(share: Share, workers: u64) -> Share {
-    let least = match workers {
-        0..4 => 100,
-        4..64 => 75,
-        _ => 0,
-    };
-    Share::of_percent(share.percent().max(least)).unwrap_or(share)
-}
-
 /// Returns the number of workers that have a common reserve: those of a datacenter, or of a layout
 /// without datacenters.
 pub(crate) fn group_size(layout: &Layout) -> u32 {
@@ -47,9 +35,9 @@ pub(crate) fn group_size(layout: &Layout) -> u32 {
 }
 
 /// A layout in use, with its workers at the applied cluster time.
-#[derive(Debug, Clone, Copy)]
-pub struct LayoutUse<'a> {
-    pub layout: &'a Layout,
+#[derive(Debug, Clone)]
+pub struct LayoutUse {
+    pub layout: Layout,
     /// The number of workers with a live lease.
     pub assigned: u32,
     /// The number of workers that clients can still lease: without a live lease and not reserved
@@ -57,10 +45,10 @@ pub struct LayoutUse<'a> {
     pub free_for_clients: u32,
 }
 
-impl<'a> LayoutUse<'a> {
+impl LayoutUse {
     /// The use of a layout. `leases` are the latest leases of its workers, in the order of the
     /// workers.
-    pub(crate) fn of(layout: &'a Layout, leases: &[LeaseView<'_>]) -> Self {
+    pub(crate) fn of(layout: &Layout, leases: &[LeaseView<'_>]) -> Self {
         let size = group_size(layout);
         let usable = size.min(MAX_WORKERS_KNOWN as u32);
         let for_clients = usable - reserve(usable);
@@ -77,7 +65,7 @@ impl<'a> LayoutUse<'a> {
             assigned += taken;
         }
         Self {
-            layout,
+            layout: layout.clone(),
             assigned,
             free_for_clients: free,
         }

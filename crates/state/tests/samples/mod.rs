@@ -9,7 +9,7 @@ use seqd_state::{
     ClusterOutcome, ClusterRefusal, Command, DefinitionChange, DefinitionError, Epoch,
     FoundingError, GrantToken, Holder, LayoutOutcome, LayoutRefusal, LeaseGrant, LeaseId, Level,
     LogPosition, NextGrant, NodeId, Outcome, Refusal, Revision, SecretKey, SegmentGrant,
-    SequenceCommand, SequenceMode, SequenceOutcome, SequenceRefusal, Share, TakeLease, TextField,
+    SequenceCommand, SequenceMode, SequenceOutcome, SequenceRefusal, TakeLease, TextField,
     TextRefusal, ValueRange, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
 
@@ -28,7 +28,6 @@ pub(crate) fn commands() -> Vec<Command> {
         remove(NodeId(4)),
         Command::Workers(WorkerCommand::TakeLease(TakeLease {
             tenant: seqd_state::Tenant::OPERATOR,
-            share: Share::WHOLE,
             layout: layout(),
             owner: "n1".to_owned(),
             node: Some(NodeId(1)),

@@ -5,7 +5,7 @@ use seqd_state::{
     AccessCommand, AccessId, AllocateNodeId, BeginKey, ClusterCommand, Command, DefinitionChange,
     Entry, Found, GrantToken, KeyClaim, KeyCommand, KeyName, KeySpace, LayoutCommand, LeaseId,
     NextRequest, NodeId, OneTimeCommand, OneTimeId, Outcome, Permission, Revision, Scope,
-    SequenceCommand, SequenceDefinition, SequenceName, Share, Stamp, State, TakeLease, TokenHash,
+    SequenceCommand, SequenceDefinition, SequenceName, Stamp, State, TakeLease, TokenHash,
     WorkerCommand,
 };
 
@@ -54,7 +54,6 @@ pub(crate) fn stamp_restoration(wall_ms: WallMs) -> Command {
 pub(crate) fn take(layout: &str, owner: &str, fence: Tick) -> Command {
     let request = TakeLease {
         tenant: seqd_state::Tenant::OPERATOR,
-        share: Share::WHOLE,
         layout: layout.to_owned(),
         owner: owner.to_owned(),
         node: None,

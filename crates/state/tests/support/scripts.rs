@@ -8,8 +8,8 @@ use seqd_state::{
     AccessId, AcquireLock, Attempt, BeginKey, ClusterCommand, Command, Entry, FencingToken,
     GrantToken, KeyClaim, KeyCommand, KeyName, KeySpace, LeaseId, Level, LockCommand, LockName,
     LogPosition, NextRequest, NodeId, Nonce, OneTimeCommand, OneTimeId, Revision, SegmentSizes,
-    SequenceCommand, SequenceDefinition, SequenceMode, SequenceName, Share, TakeLease, Tenant,
-    TokenHash, WorkerCommand,
+    SequenceCommand, SequenceDefinition, SequenceMode, SequenceName, TakeLease, Tenant, TokenHash,
+    WorkerCommand,
 };
 
 use super::commands::*;
@@ -83,7 +83,6 @@ fn lease_commands() -> impl Strategy<Value = Command> {
             let node = node.map(NodeId);
             Command::Workers(WorkerCommand::TakeLease(TakeLease {
                 tenant: tenant_of(&owner),
-                share: Share::WHOLE,
                 layout,
                 owner,
                 node,

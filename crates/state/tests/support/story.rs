@@ -19,8 +19,8 @@ use seqd_idgen::{Progression, Tick, WorkerId};
 use seqd_state::{
     AccessOutcome, ClusterCommand, ClusterOutcome, Command, DefinitionChange, Entry, Found,
     GrantToken, LayoutOutcome, LeaseId, Level, LogPosition, NodeId, Origin, Outcome, Refusal,
-    Restoration, Revision, SegmentSizes, SequenceDefinition, SequenceMode, SequenceOutcome, Share,
-    State, TakeLease, ValueRange, WorkerCommand, WorkerOutcome,
+    Restoration, Revision, SegmentSizes, SequenceDefinition, SequenceMode, SequenceOutcome, State,
+    TakeLease, ValueRange, WorkerCommand, WorkerOutcome,
 };
 
 mod keys;
@@ -188,7 +188,6 @@ fn lease_command(words: &Words<'_>) -> Command {
     match words.plain.as_slice() {
         ["take", layout] => Command::Workers(WorkerCommand::TakeLease(TakeLease {
             tenant: seqd_state::Tenant::OPERATOR,
-            share: Share::WHOLE,
             layout: (*layout).to_owned(),
             owner: words.text("owner"),
             node: words.u64("node").map(NodeId),

@@ -3,12 +3,44 @@
 
 use std::future::Future;
 use std::io;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use seqd_tests::report::{Counts, Report};
+use seqd_tests::wait;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout_at};
+
+/// The time limit from the end of the last attack to the end of the process, which has thousands of
+/// connections.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+/// A process of attackers, which is killed when this is dropped.
+pub(crate) struct Process(Child);
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).spawn().expect("the attackers"))
+    }
+
+    /// Waits until the process has ended. Returns its failure, if there is one.
+    pub(crate) fn ended(mut self) -> Option<String> {
+        let ended = || self.0.try_wait().expect("an own child");
+        match wait::within(ENDS_WITHIN, ended) {
+            Some(status) if status.success() => None,
+            Some(status) => Some(format!("the attackers complain, see above ({status})")),
+            None => Some("the attackers did not end".to_owned()),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 /// Sends these bytes and no more, and reads until the node closes the connection.
 pub(crate) async fn hold(mut stream: TcpStream, bytes: &[u8]) -> io::Result<()> {

@@ -10,6 +10,7 @@ use seqd_tests::disk_use::bytes_below;
 use seqd_tests::load::Target;
 use seqd_tests::report::Report;
 use seqd_tests::seed::Random;
+use seqd_tests::wait::SetsAtEnd;
 use seqd_tests::{http, memory};
 use serde_json::json;
 
@@ -58,6 +59,7 @@ pub(crate) fn run(minutes: u64) -> Result<(), Violation> {
     let segments = Target::post(addresses.clone(), "/v1/sequences/range/segments?size=1");
     let mut report = Report::default();
     std::thread::scope(|scope| {
+        let end = SetsAtEnd(&over);
         for number in 0..CHURNERS {
             let (urls, over, moved) = (&urls, &over, &moved);
             scope.spawn(move || churn(urls, number, over, moved));
@@ -65,7 +67,7 @@ pub(crate) fn run(minutes: u64) -> Result<(), Violation> {
         let strict = scope.spawn(|| Target::order(addresses).closed(STRICT, length));
         let grants = scope.spawn(|| segments.closed(GRANTS, length));
         let samples = watch(&cluster, length);
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         println!("strict values: {}", strict.join().expect("figures"));
         println!("segments: {}", grants.join().expect("figures"));
         for (node, samples) in samples.iter().enumerate() {

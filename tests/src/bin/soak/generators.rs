@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use seqd_client::Client;
 use seqd_tests::checkers::{Violation, require};
 use seqd_tests::cluster::{Cluster, integer};
-use seqd_tests::generators::{self, Fleet, Minted, Plan, create_layout, unique};
+use seqd_tests::generators::{self, Fleet, Minted, Plan, create_layout, of_nodes, unique};
 use seqd_tests::report::{Counts, Times};
-use seqd_tests::{http, wait};
+use seqd_tests::wait;
 use tokio::runtime::Runtime;
 
 use crate::arguments::Arguments;
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
         .map(|at| generators::rotated(&addresses, at))
         .collect();
     runtime.block_on(create_layout(&clients[0], LAYOUT.0, LAYOUT.1, LAYOUT.2));
-    let mut all = of_nodes(&cluster);
+    let mut all = of_nodes(&cluster, LAYOUT.0, 3, 10_000);
     println!(
         "generators  all mint  leader CPU  log entries/s  longest idle  leases lost  kills  refused"
     );
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     if most >= 1000 {
         all.extend(at_one_moment(&runtime, &clients)?);
     }
-    all.extend(of_nodes(&cluster));
+    all.extend(of_nodes(&cluster, LAYOUT.0, 3, 10_000));
     println!("{} IDs, duplicates: 0", unique(all)?);
     Ok(())
 }
@@ -176,20 +176,4 @@ fn show_refusals(minted: &[Minted]) {
         *words.entry(text.chars().take(100).collect()).or_default() += times;
     }
     println!("    refused: {words:?}");
-}
-
-/// IDs of the same layout by each node.
-fn of_nodes(cluster: &Cluster) -> Vec<u64> {
-    let mut all = Vec::new();
-    for node in 0..3 {
-        let path = format!("/v1/ids?count=10000&layout={}", LAYOUT.0);
-        let reply = http::get(&cluster.url(node, &path))
-            .accept_json()
-            .reply()
-            .ok()
-            .json();
-        let ids = reply["ids"].as_array().expect("IDs").iter();
-        all.extend(ids.map(|id| id.as_str().expect("text").parse::<u64>().expect("a number")));
-    }
-    all
 }

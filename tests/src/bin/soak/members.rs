@@ -210,18 +210,8 @@ impl Run {
         self.cluster.node(index).name().to_owned()
     }
 
-    /// Starts a node that is not a member, and waits until it may be added.
-    fn start_new(&mut self, index: usize) {
-        self.cluster.node_mut(index).start();
-        let waits = "waiting to be added";
-        wait::until("the node waits to be added", READY, || {
-            let text = self.cluster.node(index).stderr();
-            text.contains(waits).then_some(())
-        });
-    }
-
     fn add(&mut self, index: usize) {
-        self.start_new(index);
+        self.cluster.start_stranger(index);
         let (name, peer) = (self.name(index), self.cluster.node(index).peer_address());
         self.done(&["member", "add", &name, &peer, "--wait"]);
         self.done(&["member", "promote", &name, "--wait"]);
@@ -249,7 +239,7 @@ impl Run {
         let (_, others) = self.voters();
         let (dead, new) = (others[0], 5);
         self.cluster.node_mut(dead).kill();
-        self.start_new(new);
+        self.cluster.start_stranger(new);
         let (old, peer) = (self.name(dead), self.cluster.node(new).peer_address());
         let replace = ["member", "replace", &old, "n6", &peer];
         let line = "n6 is added as a learner";

@@ -19,20 +19,20 @@ impl Port {
         Self(Held::new(places + 1, 100))
     }
 
-    fn connect(&mut self, from: u8) -> (JoinHandle<()>, Entry) {
-        let entry = self.0.entry(Some([127, 0, 0, from].into()));
-        let own = Leaving(entry.clone());
+    fn connect(&mut self, from: u8) -> (JoinHandle<()>, ClientConnection) {
+        let client = self.0.connection(Some([127, 0, 0, from].into()), false);
+        let own = Leaving(client.clone());
         let task = tokio::spawn(async move {
             let _own = own;
             std::future::pending::<()>().await;
         });
         self.0.make_place();
-        self.0.add(task.abort_handle(), &entry);
-        (task, entry)
+        self.0.add(task.abort_handle(), &client);
+        (task, client)
     }
 }
 
-struct Leaving(Entry);
+struct Leaving(ClientConnection);
 
 impl Drop for Leaving {
     fn drop(&mut self) {
@@ -110,8 +110,8 @@ async fn the_result_of_one_search_serves_several_new_connections_unless_somethin
 async fn a_tenant_that_loses_connections_is_served_on_new_ones() {
     let mut port = Port::new(8);
     let idle: Vec<_> = (0..8).map(|_| port.connect(1)).collect();
-    for (_, entry) in &idle[..6] {
-        drop(entry.begin());
+    for (_, client) in &idle[..6] {
+        drop(client.begin());
     }
     let waits = (idle[6].1.begin(), idle[6].1.pause());
     advance(ARRIVAL).await;
@@ -158,8 +158,8 @@ async fn connections_that_ended_count_for_nothing() {
 #[tokio::test]
 async fn where_all_of_few_are_served_none_ends_and_the_next_gets_a_reserved_place() {
     let mut port = Port::new(1);
-    let (first, entry) = port.connect(1);
-    let answering = entry.begin();
+    let (first, client) = port.connect(1);
+    let answering = client.begin();
     assert!(!port.0.make_place());
     assert!(!is_over(&first).await);
     let answer = answering.with(Full::new(Bytes::from_static(b"answer")), false);
@@ -178,9 +178,9 @@ async fn a_token_loses_its_own_from_whatever_addresses_they_come() {
     let mut port = Port::new(6);
     let mut tasks = Vec::new();
     for address in 1..=5 {
-        let (task, entry) = port.connect(address);
-        entry.charge(token(if address == 1 { 1 } else { 2 }));
-        drop(entry.begin());
+        let (task, client) = port.connect(address);
+        client.charge(token(if address == 1 { 1 } else { 2 }));
+        drop(client.begin());
         tasks.push(task);
     }
     for _ in 0..2 {
@@ -198,21 +198,21 @@ async fn a_token_loses_its_own_from_whatever_addresses_they_come() {
 #[tokio::test]
 async fn a_request_that_waits_ends_for_others_after_idle_ones_and_before_served_ones() {
     let mut port = Port::new(3);
-    let (served, entry) = port.connect(1);
-    let _served = entry.begin();
-    let (waits, entry) = port.connect(1);
-    let (_request, _pause) = (entry.begin(), entry.pause());
-    let (idle, entry) = port.connect(1);
-    drop(entry.begin());
-    let (_a, entry) = port.connect(2);
+    let (served, client) = port.connect(1);
+    let _served = client.begin();
+    let (waits, client) = port.connect(1);
+    let (_request, _pause) = (client.begin(), client.pause());
+    let (idle, client) = port.connect(1);
+    drop(client.begin());
+    let (_a, client) = port.connect(2);
     assert!(is_over(&idle).await && !is_over(&waits).await);
-    drop(entry.begin());
-    let (_b, entry) = port.connect(2);
+    drop(client.begin());
+    let (_b, client) = port.connect(2);
     assert!(
         is_over(&waits).await,
         "a request that waits keeps others out"
     );
-    drop(entry.begin());
+    drop(client.begin());
     assert!(!is_over(&served).await);
 }
 
@@ -221,12 +221,12 @@ async fn of_a_tenant_with_many_even_a_served_one_ends_and_of_one_with_few_none()
     let mut port = Port::new(FEW + 2);
     let mut held = Vec::new();
     for _ in 0..2 {
-        let (task, entry) = port.connect(1);
-        held.push((entry.begin(), task));
+        let (task, client) = port.connect(1);
+        held.push((client.begin(), task));
     }
     for _ in 0..FEW {
-        let (task, entry) = port.connect(2);
-        held.push((entry.begin(), task));
+        let (task, client) = port.connect(2);
+        held.push((client.begin(), task));
     }
     assert!(port.0.make_place());
     let mut ended = Vec::new();
@@ -235,8 +235,8 @@ async fn of_a_tenant_with_many_even_a_served_one_ends_and_of_one_with_few_none()
     }
     assert!(ended[2], "its oldest");
     assert_eq!(ended.iter().filter(|over| **over).count(), 1);
-    let (_task, entry) = port.connect(3);
-    let _third = entry.begin();
+    let (_task, client) = port.connect(3);
+    let _third = client.begin();
     assert!(!port.0.make_place(), "all have few");
 }
 
@@ -246,9 +246,9 @@ async fn idle_connections_of_many_addresses_end_before_a_served_one_of_a_larger_
     let mut port = Port::new(addresses * idle_of_each + served);
     let mut held = Vec::new();
     for _ in 0..served {
-        let (task, entry) = port.connect(100);
-        entry.charge(token(1));
-        held.push((entry.begin(), task));
+        let (task, client) = port.connect(100);
+        client.charge(token(1));
+        held.push((client.begin(), task));
     }
     let mut idle = Vec::new();
     for address in 0..addresses {
@@ -271,8 +271,8 @@ async fn idle_connections_of_small_tenants_stay_where_one_tenant_s_served_ones_f
     }
     let mut held = Vec::new();
     for _ in 0..served {
-        let (task, entry) = port.connect(100);
-        held.push((entry.begin(), task));
+        let (task, client) = port.connect(100);
+        held.push((client.begin(), task));
     }
     assert!(port.0.make_place());
     for task in &idle {
@@ -281,20 +281,20 @@ async fn idle_connections_of_small_tenants_stay_where_one_tenant_s_served_ones_f
     assert!(is_over(&held[0].1).await);
 }
 
-fn answer(entry: &Entry, bytes: usize) {
+fn answer(client: &ClientConnection, bytes: usize) {
     let body = Full::<Bytes>::new(vec![b'x'; bytes].into());
-    drop(entry.begin().with(body, false));
+    drop(client.begin().with(body, false));
 }
 
 #[tokio::test]
 async fn the_tenant_that_has_most_to_take_loses_connections_although_it_takes_a_little() {
     let mut port = Port::new(6);
-    let (slow, entry) = port.connect(1);
-    answer(&entry, 30);
+    let (slow, client) = port.connect(1);
+    answer(&client, 30);
     let mut held: Vec<_> = (0..4).map(|_| port.connect(2)).collect();
-    for (_, entry) in &held {
-        answer(entry, 20);
-        entry.sent(1);
+    for (_, client) in &held {
+        answer(client, 20);
+        client.sent(1);
     }
     port.0.relieve();
     // The task of the first connection has not ended yet.
@@ -339,17 +339,17 @@ async fn the_connection_that_has_read_nothing_for_longest_ends_when_too_much_is_
 async fn a_body_that_is_streamed_or_of_unknown_length_counts_as_it_comes() {
     use http_body_util::{BodyExt, StreamBody};
     let mut port = Port::new(2);
-    let (task, entry) = port.connect(1);
+    let (task, client) = port.connect(1);
     let long = Full::<Bytes>::new(vec![b'x'; 1_000_000].into());
-    drop(entry.begin().with(long, true));
+    drop(client.begin().with(long, true));
     assert!(port.0.too_much().now_or_never().is_none());
     assert!(
         !is_over(&task).await,
         "ended for bytes that are not in memory"
     );
-    let (_task, entry) = port.connect(1);
+    let (_task, client) = port.connect(1);
     let frames = [b"one".as_slice(), b"three"].map(|part| Ok::<_, Infallible>(Frame::data(part)));
-    let mut body = entry
+    let mut body = client
         .begin()
         .with(StreamBody::new(futures_util::stream::iter(frames)), false);
     let unsent = |port: &Port| port.0.shared.unsent.load(Ordering::Relaxed);

@@ -187,7 +187,8 @@ async fn run(node: &Services, from: &Foreign) -> Result<Run, Refused> {
             };
             let run = if known.mode == Mode::Segment {
                 let grant = GrantRequest::default();
-                let grant = node.segments.grant(name, &grant, false, deadline).await?;
+                let granted = (node.sequences).grant_segment(name, &grant, false, deadline);
+                let grant = granted.await?;
                 Run {
                     first: grant.first,
                     last: grant.last,

@@ -16,13 +16,7 @@ async fn large_requests_to_a_slow_layout_are_served_in_turn_or_refused_at_once()
     slow.mint(&story.watch, 1, begin + Duration::from_secs(3))
         .await
         .unwrap();
-    let (clock, began) = (Arc::clone(&story.clock), Instant::now());
-    let ticking = tokio::spawn(async move {
-        loop {
-            sleep(Duration::from_millis(1)).await;
-            clock.step(1);
-        }
-    });
+    let (ticking, began) = (story.clock.ticking(), Instant::now());
     let deadline = began + Duration::from_secs(3);
     let callers: Vec<_> = (0..12)
         .map(|_| {
@@ -92,13 +86,7 @@ async fn requests_for_many_ids_take_turns_and_those_of_another_layout_wait_for_n
     for minter in [&slow, &quick] {
         minter.mint(&story.watch, 1, deadline).await.unwrap();
     }
-    let clock = Arc::clone(&story.clock);
-    let ticking = tokio::spawn(async move {
-        loop {
-            sleep(Duration::from_millis(1)).await;
-            clock.step(1);
-        }
-    });
+    let ticking = story.clock.ticking();
     let ask = |tenant: u64, minter: &Arc<Minter>| {
         let (story, minter) = (Arc::clone(&story), Arc::clone(minter));
         let serving = Serving::new(Tenant::of_token(AccessId(tenant)), None);

@@ -9,7 +9,6 @@ async fn without_a_free_worker_it_proposes_seldom_and_at_a_request() {
     let layout = Layout::preset("default").unwrap();
     let take = seqd_state::TakeLease {
         tenant: seqd_state::Tenant::OPERATOR,
-        share: seqd_state::Share::WHOLE,
         layout: "default".to_owned(),
         owner: "other".to_owned(),
         node: None,
@@ -28,8 +27,7 @@ async fn without_a_free_worker_it_proposes_seldom_and_at_a_request() {
     let story = Story::on(clock, replica, ClockPolicy::default(), None);
     story.pass(12_000).await;
     assert_eq!(story.code().await, Some(ErrorCode::WorkersExhausted));
-    let proposals = &story.replica.proposals;
-    let proposals = proposals.load(std::sync::atomic::Ordering::SeqCst);
+    let proposals = story.replica.proposals();
     assert!(
         proposals <= 4,
         "one each five seconds, and one at the request: {proposals}"
@@ -57,11 +55,7 @@ async fn a_lease_that_is_refused_for_good_is_seldom_proposed_and_requests_are_re
     };
     let minters = Minters::start(keeper, Layout::preset("twitter").unwrap());
     story.pass(1_000).await;
-    let proposals = || {
-        let proposals = &story.replica.proposals;
-        proposals.load(std::sync::atomic::Ordering::SeqCst)
-    };
-    let before = proposals();
+    let before = story.replica.proposals();
     let asked = Instant::now();
     for _ in 0..100 {
         let deadline = Instant::now() + Duration::from_secs(3);
@@ -71,7 +65,7 @@ async fn a_lease_that_is_refused_for_good_is_seldom_proposed_and_requests_are_re
     assert_eq!(asked.elapsed(), Duration::ZERO);
     story.pass(9_000).await;
     assert!(
-        proposals() <= before + 1,
+        story.replica.proposals() <= before + 1,
         "the other layout's window is extended"
     );
 }

@@ -1,7 +1,6 @@
 //! Nodes that may lease several workers of one layout.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
 
 use seqd_idgen::SnowflakeId;
 use seqd_state::{Command, Outcome, WorkerCommand, WorkerOutcome};
@@ -150,11 +149,10 @@ async fn a_worker_idle_for_a_minute_is_released_and_leased_again_on_demand() {
     story.pass(10_000).await;
     assert_eq!(story.held_workers(), [first]);
     assert_eq!(story.live_leases(), 1, "given back to the cluster");
-    let proposals = || story.replica.proposals.load(Ordering::SeqCst);
-    let idle = proposals();
+    let idle = story.replica.proposals();
     story.pass(20_000).await;
     assert!(
-        proposals() <= idle + 3,
+        story.replica.proposals() <= idle + 3,
         "the first worker's extensions alone"
     );
 
@@ -180,10 +178,7 @@ async fn a_stop_closes_all_generators_and_gives_all_workers_back() {
         .filter_map(|seat| seat.holder())
         .collect();
     assert_eq!(holders.len(), 3);
-    story
-        .minters
-        .stop(Instant::now() + Duration::from_secs(1))
-        .await;
+    story.stop().await;
     assert_eq!((story.live_leases(), story.held_workers().len()), (0, 0));
     assert!(holders.iter().all(|holder| holder.generator.is_closed()));
     assert_eq!(story.mint(1).await.unwrap_err(), MintError::Stopping);
@@ -248,12 +243,8 @@ async fn a_drained_node_that_is_stopped_leases_no_worker() {
     story.minters.set_drained(true);
     story.pass(3_000).await;
     assert!(story.minters.default().holder().is_none());
-    let proposals = || {
-        let proposals = &story.replica.proposals;
-        proposals.load(std::sync::atomic::Ordering::SeqCst)
-    };
-    let before = proposals();
+    let before = story.replica.proposals();
     story.minters.default().seats().0.stop();
     story.pass(1_000).await;
-    assert_eq!(proposals(), before);
+    assert_eq!(story.replica.proposals(), before);
 }

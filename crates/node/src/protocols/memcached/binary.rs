@@ -69,28 +69,23 @@ pub(super) fn next(bytes: &mut BytesMut) -> Option<Request> {
     Some(request.with_data(u64::from(body)))
 }
 
-/// A response of one packet. The key is omitted if it is empty.
-pub(super) struct Packet<'a> {
-    pub(super) status: u16,
-    pub(super) cas: u64,
-    pub(super) extras: &'a [u8],
-    pub(super) key: &'a [u8],
-    pub(super) value: &'a [u8],
-}
-
-pub(super) fn write((opcode, opaque): (u8, [u8; 4]), packet: &Packet<'_>) -> Vec<u8> {
-    let Packet { extras, key, .. } = packet;
-    let body = extras.len() + key.len() + packet.value.len();
+/// A response of one packet, of which each part may be empty.
+fn write(
+    (opcode, opaque): (u8, [u8; 4]),
+    (status, cas): (u16, u64),
+    [extras, key, value]: [&[u8]; 3],
+) -> Vec<u8> {
+    let body = extras.len() + key.len() + value.len();
     let mut out = Vec::with_capacity(HEADER + body);
     out.extend_from_slice(&[RESPONSE, opcode]);
     // Keys have at most 250 bytes, and texts of refusals far less than 4 GiB.
     out.extend_from_slice(&(key.len() as u16).to_be_bytes());
     out.extend_from_slice(&[extras.len() as u8, 0]);
-    out.extend_from_slice(&packet.status.to_be_bytes());
+    out.extend_from_slice(&status.to_be_bytes());
     out.extend_from_slice(&(body as u32).to_be_bytes());
     out.extend_from_slice(&opaque);
-    out.extend_from_slice(&packet.cas.to_be_bytes());
-    for part in [extras, key, &packet.value] {
+    out.extend_from_slice(&cas.to_be_bytes());
+    for part in [extras, key, value] {
         out.extend_from_slice(part);
     }
     out
@@ -98,45 +93,19 @@ pub(super) fn write((opcode, opaque): (u8, [u8; 4]), packet: &Packet<'_>) -> Vec
 
 /// A response with this status and text.
 pub(super) fn write_text(to: (u8, [u8; 4]), status: u16, text: &str) -> Vec<u8> {
-    let packet = Packet {
-        status,
-        cas: 0,
-        extras: &[],
-        key: &[],
-        value: text.as_bytes(),
-    };
-    write(to, &packet)
+    write(to, (status, 0), [b"", b"", text.as_bytes()])
 }
 
 pub(super) fn write_id(to: (u8, [u8; 4]), key: &[u8], id: u64) -> Vec<u8> {
-    let key = if matches!(to.0, GETK | GETKQ) {
-        key
-    } else {
-        &[]
-    };
-    let text = id.to_string();
-    let packet = Packet {
-        status: OK,
-        cas: id,
-        extras: &FLAGS,
-        key,
-        value: text.as_bytes(),
-    };
-    write(to, &packet)
+    let has_key = matches!(to.0, GETK | GETKQ);
+    let key = if has_key { key } else { b"" };
+    write(to, (OK, id), [&FLAGS, key, id.to_string().as_bytes()])
 }
 
 /// A packet for each value, then an empty one.
 pub(super) fn write_stats(to: (u8, [u8; 4]), stats: &[(&str, String)]) -> Vec<u8> {
     let end = ("", String::new());
-    let packet = |(name, value): &(&str, String)| {
-        let packet = Packet {
-            status: OK,
-            cas: 0,
-            extras: &[],
-            key: name.as_bytes(),
-            value: value.as_bytes(),
-        };
-        write(to, &packet)
-    };
-    stats.iter().chain([&end]).flat_map(packet).collect()
+    let all = stats.iter().chain([&end]);
+    all.flat_map(|(name, value)| write(to, (OK, 0), [b"", name.as_bytes(), value.as_bytes()]))
+        .collect()
 }

@@ -22,13 +22,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use seqd_api::{Problem, Typed as _, op};
-use seqd_net::{Connection, Listen};
+use seqd_net::{BoxStream, Listen};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
 use self::request::{Asked, Form, Request};
 use self::splitter::Splitter;
-use super::session::{Call, Protocol, Session, incomplete};
+use super::session::{Protocol, Session, incomplete};
 use crate::connections::{Bounds, Buffered, Filled, Paced, Port, Stopping};
 use crate::minting::Minted;
 use crate::services::Services;
@@ -54,7 +54,7 @@ pub(super) fn start(listener: Box<dyn Listen>, protocol: Arc<Protocol>) -> io::R
 }
 
 async fn serve(
-    stream: Paced<Connection>,
+    stream: Paced<BoxStream>,
     session: Session,
     served: Arc<PortStats>,
     stopping: Stopping,
@@ -149,16 +149,12 @@ async fn respond(session: &Session, served: &PortStats, request: Request) -> Vec
         };
     }
     let is_get = matches!(request.asked, Asked::Ids(_) | Asked::Refused(_));
-    let call = Call {
-        command: request.command(),
-        operation: if is_get {
-            op::GetIds::ROW
-        } else {
-            op::GetVersion::ROW
-        },
-        name: "",
+    let operation = match is_get {
+        true => op::GetIds::ROW,
+        false => op::GetVersion::ROW,
     };
-    let answer = session.call(call, async |admitted| {
+    let asked = session.request(request.command(), operation, "");
+    let answer = session.call(asked, async |admitted| {
         served
             .answer(session.services(), request.asked, admitted.deadline)
             .await

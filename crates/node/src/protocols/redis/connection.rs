@@ -9,7 +9,7 @@ use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
 use seqd_api::Problem;
-use seqd_net::Connection;
+use seqd_net::BoxStream;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 
@@ -124,7 +124,7 @@ impl Client {
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(
-    stream: Paced<Connection>,
+    stream: Paced<BoxStream>,
     connection: ClientConnection,
     (protocol, scripts): (Arc<Protocol>, Arc<Remembered>),
     stopping: Stopping,
@@ -145,7 +145,7 @@ pub(super) async fn serve(
 }
 
 async fn exchange(
-    mut stream: Buffered<Connection>,
+    mut stream: Buffered<BoxStream>,
     mut client: Client,
     stopping: Stopping,
 ) -> io::Result<()> {
@@ -199,7 +199,7 @@ async fn exchange(
 /// Waits for more bytes. Returns the replies that need no complete request: messages of
 /// subscriptions, or a refusal. Returns `None` at the end of the connection.
 async fn more(
-    stream: &mut Buffered<Connection>,
+    stream: &mut Buffered<BoxStream>,
     client: &mut Client,
     mut stop: Pin<&mut impl Future<Output = ()>>,
 ) -> io::Result<Option<Vec<Reply>>> {
@@ -280,7 +280,7 @@ fn next(bytes: &mut BytesMut, ahead: &mut Option<Parsed>, alone: bool) -> Next {
 }
 
 async fn replies(
-    stream: &mut Buffered<Connection>,
+    stream: &mut Buffered<BoxStream>,
     client: &mut Client,
     requests: Vec<Vec<Bytes>>,
 ) -> io::Result<Vec<Reply>> {

@@ -13,15 +13,9 @@ use super::errors::not_an_integer;
 use super::reply::Reply;
 use super::request::{number, text};
 use crate::admission::{Admitted, Sender};
-use crate::protocols::Call;
 use crate::services::{RequestError, SequenceError, ServiceError, sequence_name};
 
-/// The request `SEQD.ID`.
-const IDS: Call<'_> = Call {
-    command: "seqd.id",
-    operation: op::GetIds::ROW,
-    name: "",
-};
+const IDS: &str = "seqd.id";
 
 impl Client {
     /// Executes several requests `INCR NAME`. Requests with the same name take their values
@@ -78,27 +72,23 @@ impl Client {
         {
             let next = most.min(admitted - replies.len());
             let work = |admitted| self.mint(None, Some(next as u64), admitted);
-            let minted = self.session.admitted(IDS, sender, work).await;
+            let request = self.session.request(IDS, op::GetIds::ROW, "");
+            let minted = self.session.admitted(request, sender, work).await;
             let error = minted.as_ref().err();
-            self.session.count(IDS.command, next as u64, error, begun);
+            self.session.count(IDS, next as u64, error, begun);
             match minted {
                 Ok(ids) => replies.extend(ids),
                 Err(problem) => replies.extend(vec![self.failed(&problem); next]),
             }
         }
-        self.refuse(IDS.command, count, refused, begun, &mut replies)
-            .await;
+        self.refuse(IDS, count, refused, begun, &mut replies).await;
         replies
     }
 
     async fn drawn(&self, name: &str, count: u64, sender: &Sender) -> Result<Next, Problem> {
-        let call = Call {
-            command: "incr",
-            operation: op::NextValues::ROW,
-            name,
-        };
+        let request = self.session.request("incr", op::NextValues::ROW, name);
         let work = |admitted| self.draw(name, (count, false), admitted);
-        self.session.admitted(call, sender, work).await
+        self.session.admitted(request, sender, work).await
     }
 
     fn values(&self, drawn: Result<Next, Problem>, count: usize, begun: Instant) -> Vec<Reply> {
@@ -146,11 +136,7 @@ impl Client {
         name: &str,
         (count, contiguous): (i64, bool),
     ) -> Result<Next, Problem> {
-        let call = Call {
-            command,
-            operation: op::NextValues::ROW,
-            name,
-        };
+        let request = self.session.request(command, op::NextValues::ROW, name);
         let work = async |admitted| {
             let count = u64::try_from(count).ok().filter(|count| *count > 0);
             let Some(count) = count else {
@@ -160,7 +146,7 @@ impl Client {
             };
             self.draw(name, (count, contiguous), admitted).await
         };
-        self.session.call(call, work).await
+        self.session.call(request, work).await
     }
 
     /// Takes values. Creates the sequence if it does not exist and `redis.create` permits it.
@@ -243,7 +229,8 @@ impl Client {
             count => count.flatten(),
         };
         let work = |admitted| self.mint(layout.as_deref(), count, admitted);
-        match self.session.call(IDS, work).await {
+        let request = self.session.request(IDS, op::GetIds::ROW, "");
+        match self.session.call(request, work).await {
             Ok(mut ids) if count.is_none() => ids.pop().unwrap_or(Reply::Null),
             Ok(ids) => Reply::Array(ids),
             Err(problem) => self.failed(&problem),

@@ -17,7 +17,7 @@ pub(super) fn of_problem(problem: &Problem, is_reserved: bool) -> Reply {
     if is_reserved && problem.is(ErrorCode::Overloaded) {
         return Reply::error("ERR max number of clients reached");
     }
-    let prefix = match problem.retryable && !problem.is(ErrorCode::OutcomeUnknown) {
+    let prefix = match problem.retryable {
         true => "TRYAGAIN",
         false => "ERR",
     };

@@ -10,8 +10,7 @@ use super::locks::extension;
 use super::redisson_scripts::lock_of_record;
 use super::reply::Reply;
 use super::request::{number, text};
-use crate::admission::{Admitted, Sender};
-use crate::protocols::Call;
+use crate::admission::{Admitted, ProtocolRequest, Sender};
 use crate::services::{
     RequestError, SecretHold, SecretHolder, SequenceError, ServiceError, last_value, sequence_name,
 };
@@ -67,7 +66,8 @@ impl Client {
     ) -> Reply {
         let name = text(name);
         let work = async |admitted| self.kept(&name, &admitted).await;
-        match self.session.call(look_at(command, &name), work).await {
+        let request = self.session.request(command, op::GetLock::ROW, &name);
+        match self.session.call(request, work).await {
             Ok(kept) => reply(kept),
             Err(problem) => self.failed(&problem),
         }
@@ -136,7 +136,8 @@ impl Client {
         for name in names {
             let name = text(name);
             let work = async |admitted| self.kept(&name, &admitted).await;
-            let kept = self.session.admitted(look_at(command, &name), sender, work);
+            let request = self.session.request(command, op::GetLock::ROW, &name);
+            let kept = self.session.admitted(request, sender, work);
             found += i64::from(!matches!(kept.await?, Kept::Nothing));
         }
         Ok(found)
@@ -210,9 +211,8 @@ impl Client {
                 let hold = self.own_hold(&name, &admitted, NOT_DELETED).await?;
                 Ok::<_, Problem>((hold.map(|hold| hold.token), admitted.deadline))
             };
-            let looked = self
-                .session
-                .admitted(release_of(command, &name), sender, work);
+            let request = self.release_of(command, &name);
+            let looked = self.session.admitted(request, sender, work);
             let (token, deadline) = looked.await?;
             until = Some(deadline);
             holds.extend(token.map(|token| (name, token)));
@@ -225,9 +225,13 @@ impl Client {
             let deadline = until.unwrap_or(admitted.deadline);
             locks.release_all(&holds, deadline).await
         };
-        self.session
-            .admitted(release_of(command, first), sender, release)
-            .await
+        let request = self.release_of(command, first);
+        self.session.admitted(request, sender, release).await
+    }
+
+    fn release_of<'a>(&self, command: &'static str, name: &'a str) -> ProtocolRequest<'a> {
+        let lock = lock_of_record(name).unwrap_or(name);
+        self.session.request(command, op::ReleaseLock::ROW, lock)
     }
 
     /// `EXPIRE` and `PEXPIRE` of a lock, with `GT` or without an option: a hold is never shortened.
@@ -250,11 +254,8 @@ impl Client {
         let unit = if command == "expire" { 1000 } else { 1 };
         let ttl_ms = u64::try_from(time).unwrap_or(0).saturating_mul(unit);
         let name = text(&arguments[0]);
-        let call = Call {
-            command,
-            operation: op::RenewLock::ROW,
-            name: lock_of_record(&name).unwrap_or(&name),
-        };
+        let lock = lock_of_record(&name).unwrap_or(&name);
+        let request = self.session.request(command, op::RenewLock::ROW, lock);
         let locks = &self.session.services().locks;
         let work = async |admitted: Admitted| {
             let hold = self.own_hold(&name, &admitted, NO_EXPIRY).await?;
@@ -265,7 +266,7 @@ impl Client {
             let changed = locks.change_hold(&name, hold.token, change, admitted.deadline);
             Ok::<_, Problem>(changed.await?)
         };
-        match self.session.call(call, work).await {
+        match self.session.call(request, work).await {
             Ok(is_extended) => Reply::Integer(i64::from(is_extended)),
             Err(problem) => self.failed(&problem),
         }
@@ -284,31 +285,21 @@ impl Client {
         self.session.count("set", 1, set.as_ref().err(), begun);
         match set {
             Ok(()) => Reply::OK,
-            Err(problem) if problem.is(ErrorCode::WouldGoBackwards) => {
-                Reply::error(format!("ERR would-go-backwards: {}", problem.detail))
-            }
             Err(problem) => self.failed(&problem),
         }
     }
 
     async fn moved(&self, name: &str, value: i64, sender: &Sender) -> Result<(), Problem> {
-        let call = |operation| Call {
-            command: "set",
-            operation,
-            name,
-        };
+        let request = |operation| self.session.request("set", operation, name);
         let create = async |admitted| self.set_new(name, value, &admitted).await;
-        let created = self
-            .session
-            .admitted(call(op::NextValues::ROW), sender, create);
+        let to_create = request(op::NextValues::ROW);
+        let created = self.session.admitted(to_create, sender, create);
         if created.await? {
             return Ok(());
         }
         let advance = async |admitted| self.advance(name, value, &admitted).await;
-        let advanced = self
-            .session
-            .admitted(call(op::AdvanceSequence::ROW), sender, advance);
-        advanced.await
+        let request = request(op::AdvanceSequence::ROW);
+        self.session.admitted(request, sender, advance).await
     }
 
     /// Creates a sequence that continues after this value. Returns `false` if it existed, or was
@@ -364,22 +355,6 @@ impl Client {
                 Err(Problem::new(ErrorCode::OutcomeUnknown, detail))
             }
         }
-    }
-}
-
-fn look_at<'a>(command: &'static str, name: &'a str) -> Call<'a> {
-    Call {
-        command,
-        operation: op::GetLock::ROW,
-        name,
-    }
-}
-
-fn release_of<'a>(command: &'static str, name: &'a str) -> Call<'a> {
-    Call {
-        command,
-        operation: op::ReleaseLock::ROW,
-        name: lock_of_record(name).unwrap_or(name),
     }
 }
 

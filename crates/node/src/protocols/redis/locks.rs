@@ -9,7 +9,6 @@ use super::errors::{not_an_integer, syntax};
 use super::reply::Reply;
 use super::request::{number, text};
 use crate::admission::Admitted;
-use crate::protocols::Call;
 use crate::services::{HoldChange, RequestError, ServiceError, sequence_name};
 
 /// The most characters of a value.
@@ -116,13 +115,9 @@ impl Client {
 
     async fn set_lock(&self, name: &Bytes, value: &Bytes, ttl_ms: u64) -> Reply {
         let name = text(name);
-        let call = Call {
-            command: "set",
-            operation: op::AcquireLock::ROW,
-            name: &name,
-        };
+        let request = self.session.request("set", op::AcquireLock::ROW, &name);
         let work = async |admitted| self.acquire(&name, (value, ttl_ms), &admitted).await;
-        match self.session.call(call, work).await {
+        match self.session.call(request, work).await {
             Ok(true) => Reply::OK,
             Ok(false) => Reply::Null,
             Err(problem) => self.failed(&problem),

@@ -19,7 +19,6 @@ use super::reply::Reply;
 use super::request::text;
 use super::scripting::{time_of, too_few};
 use crate::admission::Admitted;
-use crate::protocols::Call;
 use crate::services::{Entry, Exit, Found, HoldChange, RequestError, ServiceError, Unlock};
 
 fn wrong_type() -> Reply {
@@ -80,18 +79,14 @@ impl Client {
             _ => op::GetLock::ROW,
         };
         let name = text(key);
-        let call = Call {
-            command,
-            operation,
-            name: &name,
-        };
+        let request = self.session.request(command, operation, &name);
         let work = async |admitted: Admitted| match meaning {
             Reentrant::Enter => self.enter(&name, arguments, &admitted).await,
             Reentrant::Exit(form) => self.exit(&name, form, (keys, arguments), &admitted).await,
             Reentrant::Keep => self.keep(&name, arguments, &admitted).await,
             _ => Ok(Reply::Null),
         };
-        let done = self.session.call(call, work).await;
+        let done = self.session.call(request, work).await;
         done.unwrap_or_else(|problem| self.failed(&problem))
     }
 
@@ -110,10 +105,8 @@ impl Client {
         for (at, (key, reply)) in (2..).zip(keys.iter().zip(&mut replies)) {
             let name = text(key);
             let work = async |_| value_at(arguments, at);
-            let checked = self
-                .session
-                .admitted(renewal(command, &name), &sender, work);
-            match checked.await {
+            let request = self.session.request(command, op::RenewLock::ROW, &name);
+            match self.session.admitted(request, &sender, work).await {
                 Ok(_) if self.is_sequence(&name) => *reply = wrong_type(),
                 Ok(value) => locks.push((reply, (name, value))),
                 Err(problem) => failed = failed.or(Some(problem)),
@@ -122,10 +115,8 @@ impl Client {
         let (places, locks): (Vec<_>, Vec<_>) = locks.into_iter().unzip();
         if let Some((first, _)) = locks.first() {
             let work = async |admitted| self.extended(&locks, arguments, &admitted).await;
-            let extended = self
-                .session
-                .admitted(renewal(command, first), &sender, work);
-            match extended.await {
+            let request = self.session.request(command, op::RenewLock::ROW, first);
+            match self.session.admitted(request, &sender, work).await {
                 Ok(extended) => {
                     for (place, is_extended) in places.into_iter().zip(extended) {
                         *place = Reply::Integer(i64::from(is_extended));
@@ -246,14 +237,6 @@ impl Client {
             }
         };
         Ok(Reply::Integer(i64::from(matches!(found, Found::Own(_)))))
-    }
-}
-
-fn renewal<'a>(command: &'static str, name: &'a str) -> Call<'a> {
-    Call {
-        command,
-        operation: op::RenewLock::ROW,
-        name,
     }
 }
 

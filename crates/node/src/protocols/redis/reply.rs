@@ -59,14 +59,10 @@ impl Reply {
                 Version::Two => b"$-1\r\n",
                 Version::Three => b"_\r\n",
             }),
-            Reply::Array(items) => {
-                line(b'*', &items.len().to_string(), out);
-                items.iter().for_each(|item| item.write(version, out));
-            }
-            Reply::Push(items) => {
-                let kind = match version {
-                    Version::Two => b'*',
-                    Version::Three => b'>',
+            Reply::Array(items) | Reply::Push(items) => {
+                let kind = match (self, version) {
+                    (Reply::Push(_), Version::Three) => b'>',
+                    _ => b'*',
                 };
                 line(kind, &items.len().to_string(), out);
                 items.iter().for_each(|item| item.write(version, out));

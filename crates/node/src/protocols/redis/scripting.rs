@@ -9,9 +9,8 @@ use super::errors::{not_an_integer, shown, wrong_arguments};
 use super::locks::{extension, value_of};
 use super::reply::Reply;
 use super::request::{number, text};
-use super::scripts::{Action, Answer, Form, Script, recognise};
+use super::scripts::{Action, Answer, Form, Script, hex, recognise};
 use crate::admission::Admitted;
-use crate::protocols::Call;
 use crate::services::{Found, HoldChange, RequestError, ServiceError};
 
 /// The result of an action.
@@ -71,10 +70,7 @@ impl Client {
 
     fn unknown_script(&self, script: &str) -> Reply {
         self.session.count_unknown_script();
-        let sha1: String = Sha1::digest(script)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let sha1 = hex(&Sha1::digest(script));
         let begin = shown(script.trim().as_bytes());
         Reply::error(format!(
             "ERR unknown script {sha1}: only scripts of known lock libraries are supported \
@@ -120,13 +116,10 @@ impl Client {
         (key, arguments): (&Bytes, &[Bytes]),
     ) -> Reply {
         let name = text(key);
-        let call = Call {
-            command,
-            operation: operation_of(form.action),
-            name: &name,
-        };
+        let operation = operation_of(form.action);
+        let request = self.session.request(command, operation, &name);
         let work = async |admitted| self.act(form.action, (&name, arguments), &admitted).await;
-        let answer = match self.session.call(call, work).await {
+        let answer = match self.session.call(request, work).await {
             Ok(Done::Own(left_ms)) => (form.done, left_ms),
             Ok(Done::Other) => (form.other, 0),
             Ok(Done::Free) => (form.free, 0),

@@ -72,6 +72,13 @@ const fn form(action: Action, done: Answer, other: Answer, free: Answer) -> Form
     }
 }
 
+/// A table of scripts: the name of each, and the arguments of its [`form`].
+macro_rules! scripts {
+    ($($name:literal => $action:expr, $done:expr, $other:expr, $free:expr;)*) => {
+        &[$(($name, form($action, $done, $other, $free))),*]
+    };
+}
+
 use Action::{Create, Extend, ExtendBy, Obtain, Release, Remaining};
 use Answer::{Integer, Null, Ok as Okay, Time};
 
@@ -81,149 +88,65 @@ const ZERO: Answer = Integer(0);
 /// The SHA-1 of scripts whose clients load an unknown script and then name its SHA-1 again, without
 /// a way back to `EVAL`, and their meanings. With a balancer the two requests may reach two nodes,
 /// so every node knows these scripts from its start.
-const NOT_SENT_AGAIN: &[(&str, Form)] = &[
+const NOT_SENT_AGAIN: &[(&str, Form)] = scripts! {
     // redis-py 3.5 to 7.0: release, extend, reacquire.
-    (
-        "c3f8721cbb97f72bc19e972846bd7aaf91901658",
-        form(Release, ONE, ZERO, ZERO),
-    ),
-    (
-        "a4e8783852e6b949f9ef3a97212805108459a890",
-        form(ExtendBy, ONE, ZERO, ZERO),
-    ),
-    (
-        "1cac51482acf5858da00f6d685d68f886cd6b6b2",
-        form(Extend, ONE, ZERO, ZERO),
-    ),
+    "c3f8721cbb97f72bc19e972846bd7aaf91901658" => Release, ONE, ZERO, ZERO;
+    "a4e8783852e6b949f9ef3a97212805108459a890" => ExtendBy, ONE, ZERO, ZERO;
+    "1cac51482acf5858da00f6d685d68f886cd6b6b2" => Extend, ONE, ZERO, ZERO;
     // pottery 3.0: remaining, extend, release.
-    (
-        "f5f7bd3a3aa4a63c507c1155c5ea1219b350d992",
-        form(Remaining, Time, ZERO, ZERO),
-    ),
-    (
-        "ba015a80261b616e7a62d35df0b8e3edbe6c9414",
-        form(Extend, ONE, ZERO, ZERO),
-    ),
-    (
-        "a4aada0b36710970eedaaaeec4a6b7d8c78c4f80",
-        form(Release, ONE, ZERO, ZERO),
-    ),
-];
+    "f5f7bd3a3aa4a63c507c1155c5ea1219b350d992" => Remaining, Time, ZERO, ZERO;
+    "ba015a80261b616e7a62d35df0b8e3edbe6c9414" => Extend, ONE, ZERO, ZERO;
+    "a4aada0b36710970eedaaaeec4a6b7d8c78c4f80" => Release, ONE, ZERO, ZERO;
+};
 
 /// The first half of the SHA-256 of a script's normal form, its meaning, and the clients that send
 /// it. A test with the clients' packages checks that none is missing.
-const SCRIPTS: &[(&str, Form)] = &[
+const SCRIPTS: &[(&str, Form)] = scripts! {
     // the common compare and delete: redlock-py, redislock 0.9, go-zero, ShedLock, pottery.
-    (
-        "e663630cf692baef123ae779a4bcf408",
-        form(Release, ONE, ZERO, ZERO),
-    ),
+    "e663630cf692baef123ae779a4bcf408" => Release, ONE, ZERO, ZERO;
     // redis-py.
-    (
-        "0d87dfc7b7decb1d18a12023d95d2556",
-        form(Release, ONE, ZERO, ZERO),
-    ),
+    "0d87dfc7b7decb1d18a12023d95d2556" => Release, ONE, ZERO, ZERO;
     // node-redlock 4 and 5.
-    (
-        "6b29766e8234250a213ac38516d1dfaa",
-        form(Release, ONE, ZERO, ZERO),
-    ),
+    "6b29766e8234250a213ac38516d1dfaa" => Release, ONE, ZERO, ZERO;
     // redsync.
-    (
-        "abcc49944fc7841070af0ac01137bada",
-        form(Release, ONE, ZERO, Integer(-1)),
-    ),
+    "abcc49944fc7841070af0ac01137bada" => Release, ONE, ZERO, Integer(-1);
     // Spring Integration 6 and 7, spin lock.
-    (
-        "634a933a864cc6bdb0c96afaf522c877",
-        form(Release, ONE, Null, Null),
-    ),
+    "634a933a864cc6bdb0c96afaf522c877" => Release, ONE, Null, Null;
     // redislock, later versions.
-    (
-        "ffaade40bb7be716c39e32e0857df25c",
-        form(Release, Okay, Null, Null),
-    ),
+    "ffaade40bb7be716c39e32e0857df25c" => Release, Okay, Null, Null;
     // the common compare and expire: redislock 0.9, redsync, ShedLock, pottery.
-    (
-        "8b8e94267d242921bc308e88864c0d7a",
-        form(Extend, ONE, ZERO, ZERO),
-    ),
+    "8b8e94267d242921bc308e88864c0d7a" => Extend, ONE, ZERO, ZERO;
     // redis-py, reacquire.
-    (
-        "9485efdbf433bdbfa1f0f52919abdcb1",
-        form(Extend, ONE, ZERO, ZERO),
-    ),
+    "9485efdbf433bdbfa1f0f52919abdcb1" => Extend, ONE, ZERO, ZERO;
     // node-redlock 4 and 5.
-    (
-        "18a4acd61e74fc774517e53ba64f7baf",
-        form(Extend, ONE, ZERO, ZERO),
-    ),
+    "18a4acd61e74fc774517e53ba64f7baf" => Extend, ONE, ZERO, ZERO;
     // Spring Integration 6 and 7.
-    (
-        "320f99f64f7f45fad425a2372faa890e",
-        form(Extend, ONE, Null, Null),
-    ),
+    "320f99f64f7f45fad425a2372faa890e" => Extend, ONE, Null, Null;
     // redislock, later versions.
-    (
-        "4c87c411913a509ba6fa5c2f8fb42cf5",
-        form(Extend, Okay, Null, Null),
-    ),
+    "4c87c411913a509ba6fa5c2f8fb42cf5" => Extend, Okay, Null, Null;
     // redis-py, extend.
-    (
-        "c96a8d3cf4ab811a943848fb10588170",
-        form(ExtendBy, ONE, ZERO, ZERO),
-    ),
+    "c96a8d3cf4ab811a943848fb10588170" => ExtendBy, ONE, ZERO, ZERO;
     // redsync, touch.
-    (
-        "4375a763e0de41a597cf0dbf94723dd4",
-        form(Obtain { ttl: 2 }, ONE, ZERO, ZERO),
-    ),
+    "4375a763e0de41a597cf0dbf94723dd4" => Obtain { ttl: 2 }, ONE, ZERO, ZERO;
     // go-zero.
-    (
-        "24b8e6230a795ff6809604d315e49b6b",
-        form(Obtain { ttl: 2 }, Okay, Null, Null),
-    ),
+    "24b8e6230a795ff6809604d315e49b6b" => Obtain { ttl: 2 }, Okay, Null, Null;
     // Spring Integration 6 and 7.
-    (
-        "593238612bc2855ee44c189712781f21",
-        form(Obtain { ttl: 2 }, ONE, Null, Null),
-    ),
+    "593238612bc2855ee44c189712781f21" => Obtain { ttl: 2 }, ONE, Null, Null;
     // redislock 0.9.
-    (
-        "d4c673b1d7cebbb2babf88acd62b71e1",
-        form(Obtain { ttl: 3 }, Okay, Null, Null),
-    ),
+    "d4c673b1d7cebbb2babf88acd62b71e1" => Obtain { ttl: 3 }, Okay, Null, Null;
     // redislock, later versions.
-    (
-        "e70bd54da45c9a041a798920a972c6f0",
-        form(Obtain { ttl: 3 }, Okay, Null, Null),
-    ),
+    "e70bd54da45c9a041a798920a972c6f0" => Obtain { ttl: 3 }, Okay, Null, Null;
     // redislock, a version between them.
-    (
-        "8666187104267ab401ef6061b6cd0243",
-        form(Obtain { ttl: 3 }, Okay, Null, Null),
-    ),
+    "8666187104267ab401ef6061b6cd0243" => Obtain { ttl: 3 }, Okay, Null, Null;
     // node-redlock 4 and 5.
-    (
-        "e6da63a97bc3a00e8a38a11838266660",
-        form(Create, ONE, ZERO, ZERO),
-    ),
+    "e6da63a97bc3a00e8a38a11838266660" => Create, ONE, ZERO, ZERO;
     // redislock 0.9.
-    (
-        "b2d2b7447c4883f55c6e2f1a8757b8b6",
-        form(Remaining, Time, Integer(-3), Integer(-3)),
-    ),
+    "b2d2b7447c4883f55c6e2f1a8757b8b6" => Remaining, Time, Integer(-3), Integer(-3);
     // redislock, later versions.
-    (
-        "07ac7e802edc841e08e8d8530b21fb3d",
-        form(Remaining, Time, Null, Null),
-    ),
+    "07ac7e802edc841e08e8d8530b21fb3d" => Remaining, Time, Null, Null;
     // pottery.
-    (
-        "baabd7e33f21ff1b21ee2610e69f01d2",
-        form(Remaining, Time, ZERO, ZERO),
-    ),
-];
+    "baabd7e33f21ff1b21ee2610e69f01d2" => Remaining, Time, ZERO, ZERO;
+};
 
 /// Recognises a script.
 pub(super) fn recognise(script: &str) -> Option<Script> {
@@ -251,7 +174,7 @@ fn fingerprint(script: &str) -> Option<String> {
     Some(hex(&hash[..16]))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -353,21 +276,8 @@ mod tests {
 
     #[test]
     fn scripts_that_clients_do_not_send_again_are_known_at_the_start() {
-        let scripts = Remembered::default();
         let release = Script::Form(form(Release, ONE, ZERO, ZERO));
-        let extend = Script::Form(form(Extend, ONE, ZERO, ZERO));
-        let by = Script::Form(form(ExtendBy, ONE, ZERO, ZERO));
-        let left = Script::Form(form(Remaining, Time, ZERO, ZERO));
-        // The SHA-1 of the scripts of redis-py 3.5 to 7.0 and of pottery 3.0.
-        for (sha1, meaning) in [
-            ("c3f8721cbb97f72bc19e972846bd7aaf91901658", release),
-            ("a4e8783852e6b949f9ef3a97212805108459a890", by),
-            ("1cac51482acf5858da00f6d685d68f886cd6b6b2", extend),
-            ("f5f7bd3a3aa4a63c507c1155c5ea1219b350d992", left),
-            ("ba015a80261b616e7a62d35df0b8e3edbe6c9414", extend),
-            ("a4aada0b36710970eedaaaeec4a6b7d8c78c4f80", release),
-        ] {
-            assert_eq!(scripts.get(sha1), Some(meaning), "{sha1}");
-        }
+        let of_redis_py = "c3f8721cbb97f72bc19e972846bd7aaf91901658";
+        assert_eq!(Remembered::default().get(of_redis_py), Some(release));
     }
 }

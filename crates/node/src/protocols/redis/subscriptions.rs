@@ -11,7 +11,6 @@ use super::redisson_scripts::lock_of_channel;
 use super::reply::{Reply, Version};
 use super::request::text;
 use crate::admission::{Admitted, Sender, refusal};
-use crate::protocols::Call;
 use crate::services::{ServiceError, lock_name};
 
 /// The reason why a client has not subscribed to a channel.
@@ -90,18 +89,14 @@ impl Client {
             let text = format!("ERR a connection has at most {MOST_CHANNELS} channels");
             return Err(Refused::Channel(Reply::error(text)));
         }
-        let call = Call {
-            command: "subscribe",
-            operation: op::GetLock::ROW,
-            name,
-        };
+        let request = self.session.request("subscribe", op::GetLock::ROW, name);
         let locks = &self.session.services().locks;
         let work = async |admitted: Admitted| {
             let name = lock_name(name)?;
             let watch = locks.watch_holder(name, admitted.tenant, admitted.deadline);
             Ok::<_, ServiceError>((watch.await?, admitted.right))
         };
-        let watched = self.session.admitted(call, sender, work).await;
+        let watched = self.session.admitted(request, sender, work).await;
         let (watch, right) = watched.map_err(Refused::Problem)?;
         self.subscriptions.add(channel, watch, right);
         Ok(())

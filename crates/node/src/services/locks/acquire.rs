@@ -47,27 +47,6 @@ enum Seen {
     Gone,
 }
 
-/// A claim, and the attempt of the request that made it.
-struct Mine {
-    name: LockName,
-    owner: String,
-    nonce: Nonce,
-    attempt: Attempt,
-    ttl_ms: u64,
-}
-
-impl Mine {
-    fn of(asked: &AcquireLock) -> Self {
-        Self {
-            name: asked.name.clone(),
-            owner: asked.owner.clone(),
-            nonce: asked.nonce,
-            attempt: asked.attempt,
-            ttl_ms: asked.ttl_ms,
-        }
-    }
-}
-
 impl LockService {
     /// Acquires a lock for the caller, after a wait if the request has one. The deadline applies to
     /// the work; the wait is added to it.
@@ -140,7 +119,7 @@ impl LockService {
         // The secret is read before anything is granted: a hold without a lease could not be
         // released.
         let key = secret(&*self.replica, deadline).await?;
-        let mine = Mine::of(&asked);
+        let mine = asked.clone();
         let wait = || Wait::Lock {
             name: mine.name.clone(),
             nonce: mine.nonce,
@@ -182,7 +161,7 @@ impl LockService {
                 Err(why) if !is_out!(GrantNeedsAccess) => Some(LockError::AccessEnded(why).into()),
                 _ => {
                     claim.keep();
-                    let Mine { name, owner, .. } = mine;
+                    let AcquireLock { name, owner, .. } = mine;
                     let lease = SEAL.close_text(&key, &[name.as_str().as_bytes()], token.0);
                     return Ok(HeldLock {
                         lease: Some(lease),
@@ -300,7 +279,7 @@ impl LockService {
     async fn confirmed(
         &self,
         turn: &Turn,
-        mine: &Mine,
+        mine: &AcquireLock,
         deadline: Instant,
     ) -> Result<Seen, ServiceError> {
         let entry_until = deadline.min(Instant::now() + ENTRY_FOLLOWS);
@@ -326,7 +305,7 @@ impl LockService {
     async fn wait(
         &self,
         turn: &Turn,
-        mine: &Mine,
+        mine: &AcquireLock,
         (until, deadline): (Instant, Instant),
     ) -> Result<Seen, ServiceError> {
         let _pause = Serving::wait_as_wished();
@@ -356,7 +335,7 @@ impl LockService {
     /// Returns a claim as this node has applied it, and whether the request of `mine` is one of the
     /// claim's requests. Without the time of a read, the remaining time of a hold counts from when
     /// the request was sent, since this node has applied its entry.
-    fn look(&self, mine: &Mine, time: Option<ReadTime>) -> (Seen, bool) {
+    fn look(&self, mine: &AcquireLock, time: Option<ReadTime>) -> (Seen, bool) {
         let seen = peek(&*self.replica, |state| {
             let lock = state.lock(mine.name.as_str())?;
             let claim = lock.claim(&mine.owner, mine.nonce)?;

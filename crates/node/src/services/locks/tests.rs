@@ -8,7 +8,7 @@ use seqd_api::{
     AcquireRequest, ErrorCode, HeldLock, LockQuery, LocksQuery, ReleaseLockRequest,
     RenewLockRequest, VerifyLockRequest,
 };
-use seqd_state::{Nonce, Wait};
+use seqd_state::{Nonce, Tenant, Wait};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -17,8 +17,8 @@ use crate::access::Right;
 use crate::config::keys::LimitsSection;
 use crate::replica::peek;
 use crate::services::ServiceError;
+use crate::services::tests::LIMITS;
 use crate::test_replica::{NOON, TestClock, TestReplica};
-use seqd_state::Tenant;
 
 mod holders;
 mod reentry;
@@ -43,25 +43,19 @@ impl Story {
             tenant_share,
             locks: 3,
             lock_waiters: 2,
-            keys: 1000,
-            key_bytes: 1 << 20,
-            sequences: 1,
-            tokens: 1000,
-            answer_ttl: Duration::from_secs(60),
+            ..LIMITS
         };
         let locks = Arc::new(LockService::new(replica.clone(), limits));
         Story { replica, locks }
     }
 
+    async fn ask(&self, name: &str, request: AcquireRequest) -> Result<HeldLock, ServiceError> {
+        let by = (&Right::default(), Tenant::OPERATOR);
+        self.locks.acquire(name, request, by, soon()).await
+    }
+
     async fn acquire(&self, owner: &str, wait_ms: u64) -> Result<HeldLock, ServiceError> {
-        self.locks
-            .acquire(
-                NAME,
-                asked(owner, wait_ms),
-                (&Right::default(), Tenant::OPERATOR),
-                soon(),
-            )
-            .await
+        self.ask(NAME, asked(owner, wait_ms)).await
     }
 
     /// A pending request, which waits for the lock once this function returns.
@@ -236,37 +230,16 @@ async fn a_request_that_is_repeated_is_the_same_one() {
         nonce: Some("4711".to_owned()),
         ..asked("a", 0)
     };
-    let first = story
-        .locks
-        .acquire(
-            NAME,
-            request(),
-            (&Right::default(), Tenant::OPERATOR),
-            soon(),
-        )
-        .await
-        .unwrap();
+    let first = story.ask(NAME, request()).await.unwrap();
     sleep(Duration::from_millis(4_000)).await;
-    let again = story
-        .locks
-        .acquire(
-            NAME,
-            request(),
-            (&Right::default(), Tenant::OPERATOR),
-            soon(),
-        )
-        .await
-        .unwrap();
+    let again = story.ask(NAME, request()).await.unwrap();
     assert_eq!(first.token, again.token);
     assert!(again.expires_in_ms <= 6_000, "{again:?}");
     let other = AcquireRequest {
         owner: Some("b".to_owned()),
         ..request()
     };
-    let other = story
-        .locks
-        .acquire(NAME, other, (&Right::default(), Tenant::OPERATOR), soon())
-        .await;
+    let other = story.ask(NAME, other).await;
     assert_eq!(
         code(other),
         ErrorCode::LockHeld,
@@ -276,11 +249,7 @@ async fn a_request_that_is_repeated_is_the_same_one() {
         lease: first.lease.clone(),
         ..asked("a", 0)
     };
-    let entered = story
-        .locks
-        .acquire(NAME, entered, (&Right::default(), Tenant::OPERATOR), soon())
-        .await
-        .unwrap();
+    let entered = story.ask(NAME, entered).await.unwrap();
     assert_eq!(
         (entered.token, entered.expires_in_ms),
         (first.token, 10_000)
@@ -294,38 +263,13 @@ async fn limits_of_the_node_are_checked_before_anything_is_proposed() {
     let _waits = (story.wait("b").await, story.wait("c").await);
     let before = story.replica.proposals.load(Ordering::SeqCst);
     assert_eq!(code(story.acquire("d", 1_000).await), ErrorCode::Overloaded);
-    let none = story
-        .locks
-        .acquire(
-            "",
-            asked("a", 0),
-            (&Right::default(), Tenant::OPERATOR),
-            soon(),
-        )
-        .await;
+    let none = story.ask("", asked("a", 0)).await;
     assert_eq!(code(none), ErrorCode::InvalidArgument);
     assert_eq!(story.replica.proposals.load(Ordering::SeqCst), before);
     for name in ["x", "y"] {
-        story
-            .locks
-            .acquire(
-                name,
-                asked("a", 0),
-                (&Right::default(), Tenant::OPERATOR),
-                soon(),
-            )
-            .await
-            .unwrap();
+        story.ask(name, asked("a", 0)).await.unwrap();
     }
-    let full = story
-        .locks
-        .acquire(
-            "z",
-            asked("a", 0),
-            (&Right::default(), Tenant::OPERATOR),
-            soon(),
-        )
-        .await;
+    let full = story.ask("z", asked("a", 0)).await;
     assert_eq!(code(full), ErrorCode::Overloaded);
     let query = LocksQuery {
         limit: Some(2),
@@ -420,20 +364,9 @@ async fn a_nonce_with_other_terms_is_another_request() {
         ttl_ms: Some(ttl_ms),
         ..asked("a", 0)
     };
-    let right = Right::default();
-    let first = story
-        .locks
-        .acquire(NAME, request(10_000), (&right, Tenant::OPERATOR), soon());
+    let first = story.ask(NAME, request(10_000));
     let first = first.await.unwrap();
-    let other = story
-        .locks
-        .acquire(
-            NAME,
-            request(20_000),
-            (&Right::default(), Tenant::OPERATOR),
-            soon(),
-        )
-        .await;
+    let other = story.ask(NAME, request(20_000)).await;
     assert_eq!(code(other), ErrorCode::FingerprintMismatch);
     assert_eq!(story.verify(&first).await.unwrap().owner, "a");
 }

@@ -1,6 +1,8 @@
 //! Idempotency keys and one-time tokens through their services.
 
-use seqd_api::{AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, KeyState, KeysQuery};
+use seqd_api::{
+    AbandonKey, BeginKey, CompleteKey, GetKeyQuery, JsonText, KeyBegun, KeyState, KeysQuery,
+};
 use seqd_state::{AccessId, KeyName, KeySpace, Share};
 
 use super::*;
@@ -8,8 +10,15 @@ use crate::config::keys::LimitsSection;
 use crate::replica::peek;
 use crate::services::room::NoRoom;
 
-fn service(replica: &Arc<TestReplica>) -> KeyService {
-    KeyService::new(replica.clone(), LIMITS)
+fn story() -> (Arc<TestReplica>, KeyService) {
+    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
+    let keys = KeyService::new(replica.clone(), LIMITS);
+    (replica, keys)
+}
+
+async fn begun(keys: &KeyService, key: &str, nonce: &str) -> Result<KeyBegun, ServiceError> {
+    keys.begin(key, begin(nonce), Tenant::OPERATOR, soon())
+        .await
 }
 
 fn begin(nonce: &str) -> BeginKey {
@@ -37,25 +46,16 @@ fn of_request(key: &str) -> KeyName {
 
 #[tokio::test(start_paused = true)]
 async fn one_caller_gets_the_claim_and_the_others_get_its_result() {
-    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
-    let keys = service(&replica);
-    let first = keys
-        .begin("pay", begin("a"), Tenant::OPERATOR, soon())
-        .await
-        .unwrap();
+    let (_, keys) = story();
+    let first = begun(&keys, "pay", "a").await.unwrap();
     assert_eq!((first.state, first.attempt), (KeyState::First, 1));
     assert_eq!(first.claim_expires_in_ms, Some(1_000));
-    let other = keys
-        .begin("pay", begin("b"), Tenant::OPERATOR, soon())
-        .await;
+    let other = begun(&keys, "pay", "b").await;
     let Err(ServiceError::Key(KeyError::InProgress { claim_ms, .. })) = other else {
         panic!("{other:?}");
     };
     assert!(claim_ms <= 1_000, "{claim_ms}");
-    let again = keys
-        .begin("pay", begin("a"), Tenant::OPERATOR, soon())
-        .await
-        .unwrap();
+    let again = begun(&keys, "pay", "a").await.unwrap();
     assert_eq!(again.claim, first.claim);
     let other = BeginKey {
         fingerprint: Some("g".to_owned()),
@@ -70,10 +70,7 @@ async fn one_caller_gets_the_claim_and_the_others_get_its_result() {
     let text = JsonText::new("{\"b\": 1.0, \"a\": []}".to_owned()).unwrap();
     let kept = keys.complete("pay", complete(first.claim), Some(text.clone()), soon());
     assert_eq!(kept.await.unwrap().state, KeyState::Done);
-    let done = keys
-        .begin("pay", begin("b"), Tenant::OPERATOR, soon())
-        .await
-        .unwrap();
+    let done = begun(&keys, "pay", "b").await.unwrap();
     assert_eq!((done.state, done.claim), (KeyState::Done, None));
     assert_eq!(done.result, Some(text.clone()));
     let read = keys.get("pay", &GetKeyQuery::default(), soon()).await;
@@ -82,17 +79,10 @@ async fn one_caller_gets_the_claim_and_the_others_get_its_result() {
 
 #[tokio::test(start_paused = true)]
 async fn an_expired_claim_is_taken_over_and_lost() {
-    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
-    let keys = service(&replica);
-    let first = keys
-        .begin("pay", begin("a"), Tenant::OPERATOR, soon())
-        .await
-        .unwrap();
+    let (_, keys) = story();
+    let first = begun(&keys, "pay", "a").await.unwrap();
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    let next = keys
-        .begin("pay", begin("b"), Tenant::OPERATOR, soon())
-        .await
-        .unwrap();
+    let next = begun(&keys, "pay", "b").await.unwrap();
     assert_eq!((next.state, next.attempt), (KeyState::First, 2));
     let late = keys.complete("pay", complete(first.claim), None, soon());
     let late = late.await.unwrap_err();
@@ -110,18 +100,12 @@ async fn an_expired_claim_is_taken_over_and_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_begins_no_more_keys_than_its_limits_and_completes_begun_ones() {
-    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
-    let keys = service(&replica);
+    let (replica, keys) = story();
     let mut claims = Vec::new();
     for key in ["1", "2", "3"] {
-        claims.push(
-            keys.begin(key, begin(key), Tenant::OPERATOR, soon())
-                .await
-                .unwrap()
-                .claim,
-        );
+        claims.push(begun(&keys, key, key).await.unwrap().claim);
     }
-    let full = keys.begin("4", begin("4"), Tenant::OPERATOR, soon()).await;
+    let full = begun(&keys, "4", "4").await;
     assert!(matches!(
         full,
         Err(ServiceError::Full(NoRoom::Full {
@@ -129,11 +113,7 @@ async fn a_node_begins_no_more_keys_than_its_limits_and_completes_begun_ones() {
             ..
         }))
     ));
-    assert!(
-        keys.begin("3", begin("3"), Tenant::OPERATOR, soon())
-            .await
-            .is_ok()
-    );
+    assert!(begun(&keys, "3", "3").await.is_ok());
     let long = JsonText::new("\"0123456789\"".to_owned()).unwrap();
     for (key, claim) in ["1", "2"].into_iter().zip(claims) {
         let kept = keys.complete(key, complete(claim), Some(long.clone()), soon());
@@ -147,7 +127,7 @@ async fn a_node_begins_no_more_keys_than_its_limits_and_completes_begun_ones() {
             ..LIMITS
         },
     );
-    let full = keys.begin("4", begin("4"), Tenant::OPERATOR, soon()).await;
+    let full = begun(&keys, "4", "4").await;
     assert!(matches!(
         full,
         Err(ServiceError::Full(NoRoom::Full {
@@ -159,8 +139,7 @@ async fn a_node_begins_no_more_keys_than_its_limits_and_completes_begun_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_with_a_key_is_served_once_and_again_where_it_was_refused() {
-    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
-    let keys = service(&replica);
+    let (_, keys) = story();
     let ask = |print: &str| keys.begin_request(of_request("k"), print.to_owned(), by_operator());
     let KeyedHandling::Serve(claim) = ask("f").await.unwrap() else {
         panic!("nothing was answered before");
@@ -194,12 +173,9 @@ async fn a_request_with_a_key_is_served_once_and_again_where_it_was_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_quorum_no_caller_gets_a_claim() {
-    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
-    let keys = service(&replica);
+    let (replica, keys) = story();
     replica.set_quorum(false);
-    let begun = keys
-        .begin("pay", begin("a"), Tenant::OPERATOR, soon())
-        .await;
+    let begun = begun(&keys, "pay", "a").await;
     assert!(matches!(
         begun,
         Err(ServiceError::Unread(ProposeError::NoQuorum { .. }))
@@ -208,8 +184,7 @@ async fn without_a_quorum_no_caller_gets_a_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_kept_once_the_quorum_is_back_in_time() {
-    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
-    let keys = service(&replica);
+    let (replica, keys) = story();
     let begun = keys.begin_request(of_request("k"), String::new(), by_operator());
     let KeyedHandling::Serve(claim) = begun.await.unwrap() else {
         panic!("nothing was answered before");
@@ -233,12 +208,8 @@ async fn an_answer_is_kept_once_the_quorum_is_back_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn two_that_begin_a_key_at_once_on_one_node_are_not_both_first() {
-    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
-    let keys = service(&replica);
-    let (one, other) = tokio::join!(
-        keys.begin("pay", begin("a"), Tenant::OPERATOR, soon()),
-        keys.begin("pay", begin("b"), Tenant::OPERATOR, soon())
-    );
+    let (_, keys) = story();
+    let (one, other) = tokio::join!(begun(&keys, "pay", "a"), begun(&keys, "pay", "b"));
     // Either of the two may be applied first, whichever was sent first.
     let firsts = [&one, &other].map(Result::is_ok);
     let first = firsts.iter().filter(|is_first| **is_first).count();
@@ -248,16 +219,9 @@ async fn two_that_begin_a_key_at_once_on_one_node_are_not_both_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_cannot_be_guessed() {
-    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
-    let keys = service(&replica);
-    let own = keys
-        .begin("own", begin("a"), Tenant::OPERATOR, soon())
-        .await
-        .unwrap();
-    let victim = keys
-        .begin("pay", begin("b"), Tenant::OPERATOR, soon())
-        .await
-        .unwrap();
+    let (_, keys) = story();
+    let own = begun(&keys, "own", "a").await.unwrap();
+    let victim = begun(&keys, "pay", "b").await.unwrap();
     let (own, token) = (own.claim.unwrap(), victim.token.unwrap());
     let next = (own.parse::<u128>().unwrap() + (1 << 64)).to_string();
     for guess in [token.to_string(), own, next, "x".to_owned()] {
@@ -314,8 +278,7 @@ async fn answers_with_a_key_stay_within_the_share_of_their_tenant() {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_that_is_taken_over_is_charged_to_its_new_claimant() {
-    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
-    let keys = service(&replica);
+    let (replica, keys) = story();
     let [first, second] = [1, 2].map(|id| Tenant::of_token(AccessId(id)));
     let held = |tenant| peek(&*replica, |state| state.keys_held().of(tenant).count).unwrap();
     keys.begin("pay", begin("a"), first, soon()).await.unwrap();
@@ -327,11 +290,9 @@ async fn a_key_that_is_taken_over_is_charged_to_its_new_claimant() {
 
 #[tokio::test(start_paused = true)]
 async fn the_plan_of_a_deletion_is_that_of_the_same_page() {
-    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
-    let keys = service(&replica);
+    let (_, keys) = story();
     for key in ["p1", "p2", "p3"] {
-        let begun = keys.begin(key, begin("a"), Tenant::OPERATOR, soon());
-        begun.await.unwrap();
+        begun(&keys, key, "a").await.unwrap();
     }
     let query = KeysQuery {
         prefix: Some("p".to_owned()),
@@ -350,8 +311,7 @@ async fn the_plan_of_a_deletion_is_that_of_the_same_page() {
 
 #[tokio::test(start_paused = true)]
 async fn the_plan_of_a_deletion_refuses_an_invalid_key_like_the_deletion() {
-    let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
-    let keys = service(&replica);
+    let (_, keys) = story();
     for (key, code) in [
         ("\u{e9}", ErrorCode::InvalidArgument),
         ("missing", ErrorCode::NotFound),

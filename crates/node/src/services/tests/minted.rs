@@ -8,6 +8,7 @@ use seqd_idgen::ClockPolicy;
 
 use super::*;
 use crate::replica::layout;
+use seqd_state::{AccessId, Share};
 
 impl Story {
     pub(super) fn ids(&self) -> IdService {
@@ -28,7 +29,8 @@ impl Story {
             replica: self.replica.clone(),
             clock: Arc::clone(&ids.clock),
             window_ms: 30_000,
-            share: seqd_state::Share::WHOLE,
+            share: Share::WHOLE,
+            requested: seqd_net::Lock::default(),
         }
     }
 
@@ -252,4 +254,23 @@ fn a_uuid_has_version_7_or_4() {
         uuids.make(None, Some(101)),
         Err(ServiceError::Request(RequestError::TooMany { .. }))
     ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_that_a_tenant_requests_at_once_stay_within_its_share() {
+    let story = Story::begin();
+    let ids = story.ids();
+    let workers = WorkerService {
+        share: Share::of_percent(25).unwrap(),
+        ..story.workers(&ids)
+    };
+    let layout = layout(&*story.replica, "default").unwrap();
+    let [tenant, other] = [1, 2].map(|id| Tenant::of_token(AccessId(id)));
+    let request = |tenant| workers.request_lease(&layout, None, "a", tenant).ok();
+    let requested: Vec<_> = (0..400).map_while(|_| request(tenant)).collect();
+    assert_eq!(requested.len(), 256, "requests at once exceed the share");
+    assert!(request(other).is_some());
+    drop(requested);
+    assert!(request(tenant).is_some());
+    assert!(workers.requested.lock().is_empty());
 }

@@ -15,12 +15,12 @@ use seqd_api::{
     AdvanceRequest, ErrorCode, Mode, NextRequest, SegmentSpec, SequenceSpec, SequencesQuery,
 };
 use seqd_raft::ProposeError;
-use seqd_state::SequenceName;
+use seqd_state::{SequenceName, Tenant};
 use tokio::time::Instant;
 
 use super::sequences::Created;
 use super::*;
-use crate::config::keys::SegmentSection;
+use crate::config::keys::{LimitsSection, SegmentSection};
 use crate::replica::{OtherMember, Progress};
 use crate::test_replica::{NOON, TestClock, TestReplica};
 
@@ -29,14 +29,10 @@ const MAX_COUNT: u32 = 100;
 
 struct Story {
     replica: Arc<TestReplica>,
-    sequences: Arc<SequenceService>,
-    segments: SegmentService,
+    sequences: SequenceService,
 }
 
-use crate::config::keys::LimitsSection;
-use seqd_state::Tenant;
-
-const LIMITS: LimitsSection = LimitsSection {
+pub(super) const LIMITS: LimitsSection = LimitsSection {
     tenant_share: seqd_state::Share::WHOLE,
     keys: 3,
     key_bytes: 1 << 20,
@@ -59,7 +55,7 @@ impl Story {
     fn with_limits(limits: LimitsSection) -> Story {
         let replica = TestReplica::founded(TestClock::at(NOON), WINDOW_MS);
         let metrics = Arc::new(Metrics::new());
-        let sequences = Arc::new(SequenceService {
+        let sequences = SequenceService {
             replica: replica.clone(),
             segments: Arc::new(SegmentBuffers::new(replica.clone(), Arc::clone(&metrics))),
             metrics,
@@ -70,14 +66,8 @@ impl Story {
             },
             limits,
             max_count: MAX_COUNT,
-        });
-        Story {
-            replica,
-            segments: SegmentService {
-                sequences: Arc::clone(&sequences),
-            },
-            sequences,
-        }
+        };
+        Story { replica, sequences }
     }
 
     async fn create(&self, spec: SequenceSpec) -> Result<Created, ServiceError> {
@@ -377,19 +367,6 @@ async fn values_that_would_need_too_many_segments_are_refused_and_none_is_grante
     assert_eq!((limit, story.proposals() - before), (768, 0));
     let served = story.next(of(768), false).await.unwrap();
     assert_eq!((served.count, served.ranges.len()), (768, 256));
-}
-
-#[tokio::test(start_paused = true)]
-async fn sequences_are_never_created_by_use() {
-    let story = Story::begin();
-    let next = story.next(of(1), false).await;
-    assert!(
-        matches!(
-            next,
-            Err(ServiceError::Sequence(SequenceError::NotFound { .. }))
-        ),
-        "{next:?}"
-    );
 }
 
 #[tokio::test(start_paused = true)]

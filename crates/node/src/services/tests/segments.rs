@@ -14,16 +14,16 @@ async fn the_unused_end_of_the_latest_grant_is_granted_again() {
         after: None,
     };
     let grant = story
-        .segments
-        .grant(name(), &wanted, false, soon())
+        .sequences
+        .grant_segment(name(), &wanted, false, soon())
         .await
         .unwrap();
     assert_eq!((grant.first, grant.last, grant.count), (1, 20, 20));
     let back = |unused| {
         let request = ReturnRequest { unused };
-        let segments = &story.segments;
+        let sequences = &story.sequences;
         async move {
-            segments
+            sequences
                 .give_back(name(), grant.grant, &request, soon())
                 .await
         }
@@ -42,15 +42,18 @@ async fn the_unused_end_of_the_latest_grant_is_granted_again() {
     ));
     assert_eq!(back(Some(5)).await.unwrap().returned, 5);
     let grant = story
-        .segments
-        .grant(name(), &wanted, false, soon())
+        .sequences
+        .grant_segment(name(), &wanted, false, soon())
         .await
         .unwrap();
     assert_eq!(grant.first, 16);
     let size = Some(GrantRequest::MAX_SIZE + 1);
     let huge = GrantRequest { size, after: None };
     assert!(matches!(
-        story.segments.grant(name(), &huge, false, soon()).await,
+        story
+            .sequences
+            .grant_segment(name(), &huge, false, soon())
+            .await,
         Err(ServiceError::Request(RequestError::TooMany { .. }))
     ));
 }
@@ -62,15 +65,17 @@ async fn values_that_a_key_returns_again_are_granted_to_nobody_else() {
     let grant = async |after, has_key| {
         let size = Some(10);
         let request = GrantRequest { size, after };
-        let granted = story.segments.grant(name(), &request, has_key, soon());
+        let granted = story
+            .sequences
+            .grant_segment(name(), &request, has_key, soon());
         granted.await.unwrap()
     };
     let back = async |grant: &Grant, unused| {
         let request = ReturnRequest {
             unused: Some(unused),
         };
-        let segments = &story.segments;
-        let returned = segments.give_back(name(), grant.grant, &request, soon());
+        let sequences = &story.sequences;
+        let returned = sequences.give_back(name(), grant.grant, &request, soon());
         returned.await
     };
     let of_key = grant(None, true).await;

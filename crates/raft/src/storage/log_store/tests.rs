@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Condvar;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use seqd_disk::{OsDisk, Tap, Tapped};
@@ -30,7 +30,7 @@ async fn a_read_across_the_front_of_the_cache_has_no_gap() {
     let mut log = store(dir.path());
     let all = ENTRIES as u64 + 5_000;
     append(&mut log, 0..all).await.unwrap();
-    let front = log.memory().recent.first().unwrap();
+    let front = log.shared.memory.lock().recent.first().unwrap();
     assert!(front > 0, "the cache has moved on");
     for start in [0, front - 700, front - 1, front] {
         let read = log.try_get_log_entries(start..all).await.unwrap();

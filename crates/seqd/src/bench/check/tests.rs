@@ -31,6 +31,9 @@ fn a_planted_repeat_is_found() {
     assert_eq!((bad.checked, bad.repeats), (9, 3));
     assert_eq!(bad.repeat_examples, ["1", "6"]);
     assert!(in_turn(1, false, &[&[7, 7]]).is_violated());
+    let down = in_turn(-2, false, &[&[9], &[7], &[5], &[7]]);
+    assert_eq!((down.checked, down.repeats), (4, 1));
+    assert_eq!(down.repeat_examples, ["7"]);
     let (most, least) = (i64::MAX, i64::MIN);
     assert_eq!(
         in_turn(1, false, &[&[most], &[least], &[most, least]]).repeats,
@@ -90,12 +93,13 @@ fn the_check_stops_at_its_bound_and_reports_it() {
 proptest! {
     #[test]
     fn as_many_repeats_are_found_as_a_set_finds(
-        responses in prop::collection::vec(prop::collection::vec(-50_i64..50, 1..8), 0..40)
+        responses in prop::collection::vec(prop::collection::vec(-50_i64..50, 1..8), 0..40),
+        step in prop::sample::select(vec![1, -1]),
     ) {
         let mut seen = HashSet::new();
         let repeats = responses.iter().flatten().filter(|value| !seen.insert(**value)).count();
         let slices: Vec<&[i64]> = responses.iter().map(Vec::as_slice).collect();
-        prop_assert_eq!(in_turn(1, false, &slices).repeats, repeats as u64);
+        prop_assert_eq!(in_turn(step, false, &slices).repeats, repeats as u64);
     }
 
     #[test]

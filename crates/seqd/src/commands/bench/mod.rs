@@ -308,7 +308,7 @@ async fn measured_rounds(
     let pulse = Pulse::default();
     let count = u32::try_from(targets.len()).unwrap_or(1);
     let length = (load.length().unwrap_or_default() + load.warm_up) * count;
-    let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+    let ms = arguments::millis(length);
     let progress = Progress::of_time(ms, session.is_quiet());
     let grace = session.options.timeout.unwrap_or(subject::TIMEOUT);
     let mut rounds = std::pin::pin!(rounds(load, targets, grace, &pulse, halt));
@@ -327,7 +327,7 @@ async fn measured_rounds(
             }
             _ = ticks.tick() => {
                 let done = pulse.get();
-                progress.at(u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX));
+                progress.at(arguments::millis(begin.elapsed()));
                 progress.words(format!("{} requests/s", (done - last) * 2));
                 last = done;
             }

@@ -9,6 +9,7 @@ use seqd_client::api::{ErrorCode, Mode, Sequence, SequenceSpec, paths};
 use seqd_client::{Client, Options, parse_endpoints};
 
 use super::{LoadArgs, UrlArgs};
+use crate::arguments::millis;
 use crate::bench::{Action, Connector, LockCycle, Prepared, Read, Server};
 use crate::failure::Failure;
 use crate::session::Session;
@@ -304,7 +305,7 @@ fn locks(names: u64, mut headers: HeaderMap, options: &Options) -> Result<Action
     headers.insert(header::CONTENT_TYPE, json);
     // The response must arrive before the timeout of the request.
     let wait = options.timeout.unwrap_or(TIMEOUT) / 2;
-    let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+    let wait_ms = millis(wait);
     let times = [LOCK_TTL_MS, wait_ms.min(LOCK_TTL_MS)];
     let cycle = LockCycle::new(&drawn_name()?, names, headers, times);
     let cycle = cycle.map_err(|error| Failure::failed(error.to_string()))?;

@@ -353,35 +353,3 @@ impl Links<'_> {
         )
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use seqd_client::api::VoterChange;
-
-    use super::super::check::Outcome;
-    use super::super::tests::facts;
-    use super::*;
-
-    #[test]
-    fn a_change_of_voters_without_a_majority_fails() {
-        let mut facts = facts();
-        facts.cluster.voter_change = Some(VoterChange {
-            former: vec!["n1".to_owned()],
-            new: vec!["n1".to_owned(), "n4".to_owned()],
-        });
-        let check = quorum(&facts);
-        assert_eq!(check.result, Outcome::Fail);
-        let expected = "a change of voters is under way and needs n4";
-        assert!(check.detail.contains(expected), "{}", check.detail);
-    }
-
-    #[test]
-    fn a_leader_without_a_quorum_fails() {
-        let mut facts = facts();
-        facts.nodes[0].leader = None;
-        let check = leader(&facts);
-        assert_eq!(check.result, Outcome::Fail);
-        let expected = "n1, the leader, has no contact with a quorum";
-        assert!(check.detail.contains(expected), "{}", check.detail);
-    }
-}

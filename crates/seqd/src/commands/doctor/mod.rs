@@ -92,13 +92,10 @@ fn check_all(facts: &Facts, now: Timestamp) -> Vec<Check> {
 
 fn report(diagnosis: &Diagnosis, is_verbose: bool) -> Result<Report, Failure> {
     let checks = &diagnosis.checks;
-    let items = checks.iter().map(serde_json::to_value);
-    let items = items.collect::<Result<Vec<_>, _>>();
-    let items = items.map_err(|error| Failure::failed(error.to_string()))?;
     let columns = ["result", "check", "detail", "why", "what_to_do"];
     let mut report = Report::new(diagnosis)?
         .with_columns(&columns)
-        .with_items(items);
+        .with_items(checks)?;
     let mut rows = Vec::new();
     for check in checks {
         let result = check.result.as_str().to_owned();

@@ -4,7 +4,7 @@ mod cases;
 
 use seqd_client::api::{
     CertificateFacts, DescriptorFacts, LatencyFacts, MemberState, MissingFacts, Quorum,
-    ResourceUse, SequenceLeft,
+    ResourceUse, SequenceLeft, VoterChange,
 };
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn node(name: &str) -> Value {
             "clock.max_peer_skew": "\"500ms\"", "auth.enabled": "true"}})
 }
 
-pub(super) fn facts() -> Facts {
+fn facts() -> Facts {
     let read = json!({"node": "n1",
         "cluster": {"cluster_id": "01J9", "node": "n1", "applied": 42, "digest": "ab",
             "leader": "n1", "term": 1, "clocks": "agreed",
@@ -263,6 +263,24 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         "leader",
         Outcome::Fail,
         "no leader",
+    ),
+    (
+        |it| {
+            let names = |names: &[&str]| names.iter().map(|name| name.to_string()).collect();
+            it.cluster.voter_change = Some(VoterChange {
+                former: names(&["n1"]),
+                new: names(&["n1", "n4"]),
+            });
+        },
+        "quorum",
+        Outcome::Fail,
+        "a change of voters is under way and needs n4",
+    ),
+    (
+        |it| it.nodes[0].leader = None,
+        "leader",
+        Outcome::Fail,
+        "n1, the leader, has no contact with a quorum",
     ),
     (
         |it| it.nodes[1].leader_changes = 12,

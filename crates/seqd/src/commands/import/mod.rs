@@ -15,12 +15,14 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use seqd_client::api::{AdvanceRequest, ErrorCode, Mode, SequenceSpec, exit};
 use serde::Serialize;
+use tokio::time::sleep;
 
 use crate::arguments;
 use crate::failure::Failure;
@@ -35,9 +37,13 @@ use table::Refusal;
 /// sequence waits for the members' reports, which come once per second.
 const IN_FLIGHT: usize = 64;
 
-/// The number of times that a step is planned again because its outcome is unknown or the cluster
-/// was unavailable. No step moves a sequence back, so every step can be repeated.
+/// The number of times that a read is repeated, and that a step is planned again, because the
+/// outcome is unknown or the cluster was unavailable. No step moves a sequence back, so every step
+/// can be repeated.
 const MAX_REPEATS: u32 = 8;
+
+/// The pause before a repeat. Eight pauses outlast an election and the restart of a node.
+const BEFORE_REPEAT: Duration = Duration::from_secs(1);
 
 /// The number of times that a step is planned again because values were allocated after its plan.
 /// Each time skips twice as many values, so that a busy sequence is overtaken.
@@ -147,7 +153,9 @@ pub(crate) async fn run(command: ImportCommand, session: &Session) -> Result<u8,
         ImportMode::Strict => Mode::Strict,
     });
     let targets = targets(&args, system)?;
-    let find = async |target: &Target| step(target, mode, session).await;
+    let find = async |target: &Target| {
+        repeated(is_answered, async || step(target, mode, session).await).await
+    };
     let steps = each(&targets, find, "read", session).await?;
     let steps: Vec<(&Target, Step)> = targets.iter().zip(steps).collect();
     if !session.is_dry_run && !agreed(&steps, session)? {
@@ -233,6 +241,20 @@ async fn each<T, R>(
     Ok(results)
 }
 
+/// Repeats a read, with pauses, while its failure is temporary.
+async fn repeated<R>(
+    is_temporary: fn(&Failure) -> bool,
+    read: impl AsyncFn() -> Result<R, Failure>,
+) -> Result<R, Failure> {
+    for _ in 0..MAX_REPEATS {
+        match read().await {
+            Err(failure) if is_temporary(&failure) => sleep(BEFORE_REPEAT).await,
+            result => return result,
+        }
+    }
+    read().await
+}
+
 async fn step(target: &Target, mode: Option<Mode>, session: &Session) -> Result<Step, Failure> {
     match session.client.sequence(&target.name).await {
         Ok(found) => Ok(plan::step(target, Some(&found), mode)),
@@ -279,6 +301,8 @@ async fn import(
     modes: Modes,
     session: &Session,
 ) -> Result<Imported, Failure> {
+    let plan_again =
+        async || repeated(is_open, async || step(target, modes.wanted, session).await).await;
     let mut planned = planned.clone();
     let (mut replans, mut repeats) = (0, 0);
     loop {
@@ -288,7 +312,7 @@ async fn import(
         };
         let is_passed = failure.code() == ErrorCode::WouldGoBackwards.as_str();
         if is_passed && replans < MAX_REPLANS {
-            planned = step(target, modes.wanted, session).await?;
+            planned = plan_again().await?;
             if let Step::Discard(next) = &mut planned {
                 let skipped = target.increment.saturating_mul(FIRST_SKIP << replans);
                 *next = next.saturating_add(skipped);
@@ -298,7 +322,8 @@ async fn import(
             return Ok(Imported::refused(target, failure.detail()));
         } else if is_open(&failure) && repeats < MAX_REPEATS {
             repeats += 1;
-            planned = step(target, modes.wanted, session).await?;
+            sleep(BEFORE_REPEAT).await;
+            planned = plan_again().await?;
         } else {
             return Err(failure);
         }
@@ -308,6 +333,12 @@ async fn import(
 /// Returns whether a step may have failed temporarily, or may have taken effect.
 fn is_open(failure: &Failure) -> bool {
     matches!(failure.exit, exit::UNAVAILABLE | exit::OUTCOME_UNKNOWN)
+}
+
+/// Returns whether a node answered that a read failed temporarily. The first reads are not repeated
+/// without an answer, because the endpoints may be wrong.
+fn is_answered(failure: &Failure) -> bool {
+    is_open(failure) && !matches!(failure.code(), "unreachable" | "no-answer")
 }
 
 async fn apply(
@@ -396,4 +427,39 @@ fn print(results: &[Imported], session: &Session) -> Result<u8, Failure> {
     }
     let is_refused = results.iter().any(|result| result.result == REFUSED);
     Ok(if is_refused { exit::CONFLICT } else { exit::OK })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_during_an_election_is_repeated_after_pauses() {
+        let election = || Failure::of(exit::UNAVAILABLE, "no-quorum", "no leader");
+        let reads = Cell::new(0);
+        let begun = tokio::time::Instant::now();
+        let read = async || {
+            reads.set(reads.get() + 1);
+            if reads.get() < 4 {
+                Err(election())
+            } else {
+                Ok(())
+            }
+        };
+        assert!(repeated(is_answered, read).await.is_ok());
+        assert_eq!(reads.get(), 4);
+        assert!(begun.elapsed() >= 3 * BEFORE_REPEAT);
+
+        let reads = Cell::new(0);
+        let read = async || {
+            reads.set(reads.get() + 1);
+            Err::<(), _>(election())
+        };
+        assert!(repeated(is_open, read).await.is_err());
+        assert_eq!(reads.get(), 1 + MAX_REPEATS);
+        let refused = Failure::of(exit::UNAVAILABLE, "unreachable", "connection refused");
+        assert!(is_open(&refused) && !is_answered(&refused));
+    }
 }

@@ -10,6 +10,7 @@ use seqd_client::api::{AddMember, MemberChange, Role, UpdateMember, validate_nam
 use tokio::time::Instant;
 
 use self::wait::{Goal, LIMIT, repeat, until};
+use crate::display::or_dash;
 use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
@@ -177,7 +178,6 @@ async fn update(args: UpdateArgs, session: &Session) -> Result<u8, Failure> {
 
 async fn list(session: &Session) -> Result<u8, Failure> {
     let cluster = session.client.cluster_of_member().await?;
-    let dash = || "-".to_owned();
     let columns = [
         "name", "id", "role", "state", "peer", "http", "applied", "lag", "version",
     ];
@@ -189,12 +189,10 @@ async fn list(session: &Session) -> Result<u8, Failure> {
             member.role.as_str().to_owned(),
             member.state.as_str().to_owned(),
             member.peer,
-            member.http.unwrap_or_else(dash),
-            member.applied.map_or_else(dash, |index| index.to_string()),
-            member
-                .lag_entries
-                .map_or_else(dash, |entries| entries.to_string()),
-            member.version.unwrap_or_else(dash),
+            or_dash(member.http),
+            or_dash(member.applied),
+            or_dash(member.lag_entries),
+            or_dash(member.version),
         ]);
     }
     session.print(&report)

@@ -8,6 +8,7 @@ use seqd_net::tls::{Certificate, KeyFit, key_fit, read_certificates};
 use serde_json::json;
 
 use super::{date, now};
+use crate::display::or_dash;
 use crate::failure::Failure;
 use crate::format::Format;
 use crate::output::Report;
@@ -56,7 +57,7 @@ pub(super) fn run(args: &InspectArgs, format: Format) -> Result<u8, Failure> {
                 uses.join(" "),
                 date(read.validity.until),
                 state.unwrap_or_else(|| days.to_string()),
-                fit.map_or_else(|| "-".to_owned(), |fit| fit.to_string()),
+                or_dash(fit),
             ]);
         }
     }

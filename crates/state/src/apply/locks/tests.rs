@@ -318,38 +318,3 @@ fn a_break_ends_holds_and_delays_and_lets_the_next_waiter_in_at_once() {
     );
     assert!(next.token > first.token);
 }
-
-#[test]
-fn a_lock_is_charged_to_the_tenant_of_an_expired_hold_until_its_delay_ends() {
-    let mut state = founded();
-    let [tenant, other] = [1, 2].map(|id| Tenant::of_token(crate::AccessId(id)));
-    let held = |state: &State| [tenant, other].map(|tenant| state.locks_held().of(tenant).count);
-    let delayed = AcquireLock {
-        tenant,
-        lock_delay_ms: 1_000,
-        ..asked("a", 1, 0)
-    };
-    assert!(is_held(&one(
-        &mut state,
-        1,
-        LockCommand::Acquire(delayed).into()
-    )));
-    assert_eq!(held(&state), [1, 0]);
-    state.apply(&entry(200, Vec::new()), None);
-    assert_eq!(held(&state), [1, 0], "a delayed lock is charged to nobody");
-    let waits = AcquireLock {
-        tenant: other,
-        ..asked("a", 2, 5_000)
-    };
-    one(&mut state, 201, LockCommand::Acquire(waits).into());
-    assert_eq!(held(&state), [1, 1]);
-    let read_back = State::from_rows(state.rows()).unwrap();
-    assert_eq!(read_back.locks_held(), state.locks_held());
-    assert_eq!(read_back.digest(), state.digest());
-    // The waiter holds the lock from the end of the delay.
-    state.apply(&entry(1_150, Vec::new()), None);
-    assert_eq!(held(&state), [0, 1]);
-    state.apply(&entry(1_400, Vec::new()), None);
-    assert_eq!(held(&state), [0, 0]);
-    assert!(state.lock("a").is_none());
-}

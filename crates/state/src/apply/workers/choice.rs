@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::tenant::Tenant;
 use crate::workers::commands::{TakeLease, WorkerRefusal};
 use crate::workers::record::{WorkerKey, WorkerRecord, ms_until_free};
-use crate::workers::room::{MAX_WORKERS_KNOWN, group_size, reserve, share_of_workers};
+use crate::workers::room::{MAX_WORKERS_KNOWN, group_size, reserve};
 
 /// A worker that was leased before.
 struct KnownWorker<'a> {
@@ -81,42 +81,6 @@ impl Group<'_> {
     }
 }
 
-/// Refuses a lease that would exceed the tenant's share of a layout's workers, or of those of a
-/// datacenter. `known` are the leased ones of `workers`, of which only [`MAX_WORKERS_KNOWN`] are
-/// ever leased. A worker counts until it can be granted again, which after a release may be as late
-/// as its fence.
-fn check_share(
-    known: &[KnownWorker<'_>],
-    workers: u32,
-    asked: &TakeLease,
-) -> Result<(), WorkerRefusal> {
-    if asked.tenant == Tenant::OPERATOR || is_out!(ShareOfWorkers) {
-        return Ok(());
-    }
-    let workers = u64::from(workers).min(MAX_WORKERS_KNOWN as u64);
-    let taken = known.iter().filter(|one| !one.is_free());
-    let own = || {
-        taken
-            .clone()
-            .filter(|one| one.record.tenant == asked.tenant)
-    };
-    let (held, used) = (own().count() as u64, taken.clone().count() as u64);
-    let share = share_of_workers(asked.share, workers);
-    let used = used.min(workers - 1);
-    if share.permits(held, used, workers) {
-        return Ok(());
-    }
-    Err(WorkerRefusal::ShareReached {
-        layout: asked.layout.clone(),
-        owner: asked.owner.clone(),
-        held,
-        most: share.most(used, workers),
-        workers,
-        share,
-        retry_after_ms: own().map(|one| one.wait_ms).min().unwrap_or(u64::MAX),
-    })
-}
-
 /// Returns the groups of the workers from `first` to `last`, each of `size` workers: every group
 /// with a known worker, and the first of the other groups.
 fn groups<'a>(
@@ -163,24 +127,17 @@ impl Table<WorkerRecord> {
         let (first, last) = candidates(layout, asked.datacenter)?;
         let key = |worker| WorkerKey {
             layout: asked.layout.clone(),
-            worker: WorkerId(worker),
+            worker,
         };
-        let all = self
-            .range(key(0)..=key(layout.workers() - 1))
+        let known = self
+            .range(key(first)..=key(last))
             .map(|(key, record)| KnownWorker {
                 worker: key.worker.0,
                 record,
                 wait_ms: ms_until_free(context, layout, tick, record),
             });
-        let all: Vec<KnownWorker<'_>> = all.collect();
-        let begin = all.partition_point(|one| one.worker < first.0);
-        let end = all.partition_point(|one| one.worker <= last.0);
-        let known = &all[begin..end];
-        check_share(&all, layout.workers(), asked)?;
-        if asked.datacenter.is_some() {
-            check_share(known, last.0 - first.0 + 1, asked)?;
-        }
-        let mut groups = groups(known, (first.0, last.0), group_size(layout));
+        let known: Vec<KnownWorker<'_>> = known.collect();
+        let mut groups = groups(&known, (first.0, last.0), group_size(layout));
         let mut reserved = 0;
         if asked.tenant != Tenant::OPERATOR && !is_out!(WorkersKeptForNodes) {
             groups.retain(|group| {

@@ -6,12 +6,12 @@ use crate::cluster::commands::ClusterCommand;
 use crate::domains::{Command, Outcome, Refusal};
 use crate::newtypes::{AccessId, NodeId};
 use crate::state::State;
-use crate::tenant::{Share, Tenant};
+use crate::tenant::Tenant;
 use crate::testing::{entry, founded};
 use crate::workers::commands::{
     LeaseGrant, TakeLease, WorkerCommand, WorkerOutcome, WorkerRefusal,
 };
-use crate::workers::room::{reserve, share_of_workers};
+use crate::workers::room::reserve;
 
 /// 2027-01-15, after the epoch of every layout.
 const NOW: u64 = 1_800_000_000_000;
@@ -26,29 +26,20 @@ fn take_of(
     owner: &str,
     tenant: Tenant,
 ) -> Outcome {
-    let take = take_command(state, (layout, datacenter), owner, (tenant, Share::WHOLE));
-    state.apply(&entry(NOW, vec![take]), None).remove(0)
-}
-
-fn take_command(
-    state: &State,
-    (layout, datacenter): (&str, Option<u32>),
-    owner: &str,
-    (tenant, share): (Tenant, Share),
-) -> Command {
     let definition = state.layout(layout).unwrap();
     let fence = Tick(definition.tick_at(WallMs(NOW)).unwrap().0 + 10);
-    let take = TakeLease {
+    let take = WorkerCommand::TakeLease(TakeLease {
         layout: layout.to_owned(),
         tenant,
-        share,
         owner: owner.to_owned(),
         node: None,
         boot: 0,
         fence,
         datacenter,
-    };
-    Command::Workers(WorkerCommand::TakeLease(take))
+    });
+    state
+        .apply(&entry(NOW, vec![Command::Workers(take)]), None)
+        .remove(0)
 }
 
 fn is_taken(outcome: &Outcome) -> bool {
@@ -81,53 +72,6 @@ fn clients_leave_workers_to_the_nodes() {
         assert!(is_taken(&node), "{node:?}");
     }
     assert!(!is_taken(&take(&mut state, "one more", Tenant::OPERATOR)));
-}
-
-#[test]
-fn a_tenant_that_requests_all_workers_at_once_gets_its_share() {
-    let mut state = founded();
-    let [tenant, other] = [1, 2].map(|id| Tenant::of_token(AccessId(id)));
-    let quarter = Share::of_percent(25).unwrap();
-    // All requests are in one entry, so each of them was proposed before the first was applied.
-    let burst = |state: &mut State, wanted, tenant, count| {
-        let asked = (0..count).map(|at| format!("{tenant}-{at}"));
-        let commands = asked.map(|owner| take_command(state, wanted, &owner, (tenant, quarter)));
-        let commands = commands.collect();
-        state.apply(&entry(NOW, commands), None)
-    };
-    let taken = |outcomes: &[Outcome]| outcomes.iter().filter(|it| is_taken(it)).count();
-    let outcomes = burst(&mut state, ("default", None), tenant, 400);
-    assert_eq!(taken(&outcomes), 256, "the burst exceeds the share");
-    let Some(Outcome::Refused(Refusal::Workers(refusal))) = outcomes.last() else {
-        panic!("{outcomes:?}");
-    };
-    assert!(matches!(
-        refusal,
-        WorkerRefusal::ShareReached {
-            held: 256,
-            most: 256,
-            workers: 1024,
-            ..
-        }
-    ));
-    assert_eq!(taken(&burst(&mut state, ("default", None), other, 1)), 1);
-    // One datacenter of 32 workers, of which a share is at least three quarters.
-    let outcomes = burst(&mut state, ("twitter", Some(3)), tenant, 32);
-    assert_eq!(
-        taken(&outcomes),
-        24,
-        "the burst exceeds the share of a datacenter"
-    );
-    // No share limits the nodes.
-    let outcomes = burst(&mut state, ("js53", None), Tenant::OPERATOR, 32);
-    assert_eq!(taken(&outcomes), 32);
-}
-
-#[test]
-fn the_share_of_a_small_layout_is_larger() {
-    let quarter = Share::of_percent(25).unwrap();
-    let percent = |workers| share_of_workers(quarter, workers).percent();
-    assert_eq!([3, 4, 63, 64].map(percent), [100, 75, 75, 25]);
 }
 
 /// The assigned workers of a layout in use, and the workers that clients can still lease.
@@ -249,45 +193,24 @@ fn a_client_that_names_no_datacenter_leaves_some_in_each() {
 }
 
 #[test]
-fn a_worker_counts_towards_its_tenant_s_share_until_its_fence_after_a_release() {
+fn a_worker_is_taken_until_its_fence_after_a_release() {
     let mut state = founded();
-    let client = (
-        Tenant::of_token(AccessId(1)),
-        Share::of_percent(25).unwrap(),
-    );
-    let take = |state: &mut State, owner: &str| {
-        let take = take_command(state, ("js53", None), owner, client);
-        state.apply(&entry(NOW, vec![take]), None).remove(0)
+    let client = Tenant::of_token(AccessId(1));
+    let Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) = take(&mut state, "a", client) else {
+        panic!("no lease");
     };
-    let mut last = None;
-    for at in 0..24 {
-        let taken = take(&mut state, &format!("c{at}"));
-        let Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) = taken else {
-            panic!("{taken:?}");
-        };
-        last = Some(grant);
-    }
-    let last = last.unwrap();
     let release = WorkerCommand::ReleaseLease {
-        layout: last.layout,
-        worker: last.worker,
-        lease: last.lease,
+        layout: grant.layout.clone(),
+        worker: grant.worker,
+        lease: grant.lease,
         last_tick: None,
     };
     state.apply(&entry(NOW, vec![Command::Workers(release)]), None);
-    let live = state.leases_of("js53").filter(|lease| lease.live).count();
-    assert_eq!(live, 23);
-    let refused = take(&mut state, "one more");
+    let lease = state.leases_of("js53").next().unwrap();
+    assert!(!lease.live);
     assert!(
-        matches!(
-            refused,
-            Outcome::Refused(Refusal::Workers(WorkerRefusal::ShareReached {
-                held: 24,
-                retry_after_ms: 1..,
-                ..
-            }))
-        ),
-        "{refused:?}"
+        state.ms_until_free(&lease) > 0,
+        "a released worker is free before its fence"
     );
 }
 
@@ -346,7 +269,6 @@ fn a_node_extends_an_expired_lease_whose_worker_was_not_granted_again() {
     let take = WorkerCommand::TakeLease(TakeLease {
         layout: "js53".to_owned(),
         tenant: Tenant::OPERATOR,
-        share: Share::WHOLE,
         owner: "n1".to_owned(),
         node: Some(NodeId(1)),
         boot: 1,

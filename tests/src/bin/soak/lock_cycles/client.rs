@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use seqd_tests::connection::Connection;
+use seqd_tests::resp::command;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -132,11 +133,7 @@ impl Wire {
 
 /// Sends one Redis command whose response is one line.
 async fn redis(stream: &mut TcpStream, words: &[&str]) -> io::Result<String> {
-    let mut command = format!("*{}\r\n", words.len());
-    for word in words {
-        command += &format!("${}\r\n{word}\r\n", word.len());
-    }
-    stream.write_all(command.as_bytes()).await?;
+    stream.write_all(&command(words)).await?;
     let mut answer = Vec::new();
     while !answer.ends_with(b"\r\n") {
         if stream.read_buf(&mut answer).await? == 0 {

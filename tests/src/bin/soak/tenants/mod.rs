@@ -12,7 +12,7 @@ mod honest;
 mod victims;
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use seqd_tests::callers::{Caller, OPERATOR, require_tokens};
@@ -25,6 +25,7 @@ use seqd_tests::{node_peaks, wait};
 use serde_json::json;
 
 use crate::arguments::Arguments;
+use crate::attackers::Process;
 use crate::filling::FLOODED;
 pub(crate) use attacks::attack;
 use honest::{Endpoints, KINDS};
@@ -40,10 +41,6 @@ const FLOOR: Duration = Duration::from_millis(5);
 
 /// The memory limit of a node, in bytes.
 const MOST_MEMORY: u64 = 400_000_000;
-
-/// The time limit from the end of the last attack to the end of the process, which has thousands of
-/// connections.
-const ATTACKERS_END: Duration = Duration::from_secs(60);
 
 /// The commands that start the attackers that occupy places, and the attackers that send requests.
 const HOLDERS: &[&str] = &["nice", "-n", "10"];
@@ -78,17 +75,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     let timeline = Timeline::begin();
     let mut quiet = honest::run(&endpoints, "quiet", timeline, QUIET);
     let (attacked, peaks) = node_peaks::during(&cluster, || {
-        let children = [HOLDERS, ASKERS].map(|launcher| {
+        let processes = [HOLDERS, ASKERS].map(|launcher| {
             let mut command = attackers(launcher, &cluster, &tokens, sources, length, seed);
             if launcher == HOLDERS {
                 command.arg("--holds");
             }
-            command.spawn().expect("the attackers")
+            Process::start(&mut command)
         });
         let probe = || operator(&cluster, &tokens.operator);
         let work = || honest::run(&endpoints, "attacked", timeline, length);
         let (book, unserved) = wait::beside(probe, work);
-        (book, unserved, children.map(ended))
+        (book, unserved, processes.map(Process::ended))
     });
     let (mut book, unserved, attackers) = attacked;
     let mut report = Report::default();
@@ -215,22 +212,7 @@ fn attackers(
     command
         .args(words.split(' '))
         .args(["--addresses", &addresses]);
-    command.stdin(Stdio::null());
     command
-}
-
-/// Waits for the attackers' process. Returns its failure, if there is one.
-fn ended(mut child: Child) -> Option<String> {
-    let status = wait::within(ATTACKERS_END, || child.try_wait().expect("an own child"));
-    match status {
-        Some(status) if status.success() => None,
-        Some(status) => Some(format!("the attackers complain, see above ({status})")),
-        None => {
-            let _ = child.kill();
-            let _ = child.wait();
-            Some("the attackers did not end".to_owned())
-        }
-    }
 }
 
 #[cfg(test)]

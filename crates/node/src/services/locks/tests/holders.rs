@@ -45,11 +45,7 @@ async fn a_hold_is_renewed_released_and_entered_again_by_its_lease_alone() {
             lease: Some(guess.clone()),
             ..asked("a", 0)
         };
-        let right = Right::default();
-        let entered = story
-            .locks
-            .acquire(NAME, enter, (&right, Tenant::OPERATOR), soon())
-            .await;
+        let entered = story.ask(NAME, enter).await;
         assert_eq!(
             code(entered),
             ErrorCode::LeaseLost,
