@@ -97,16 +97,14 @@ pub(crate) fn each_sequence(raft: &Raft, mut visit: impl FnMut(&SequenceName, &S
     let (mut after, mut is_last) = (None, false);
     while !is_last {
         raft.state(|state| {
-            let mut last = None;
-            let page = state.sequences("", after.as_ref()).take(SCANNED_TOGETHER);
-            let count = page
-                .map(|(name, record)| {
-                    last = Some(name.clone());
-                    if !record.deleted {
-                        visit(name, record);
-                    }
-                })
-                .count();
+            let (mut count, mut last) = (0, None);
+            for (name, record) in state.sequences("", after.as_ref()).take(SCANNED_TOGETHER) {
+                (count, last) = (count + 1, Some(name));
+                if !record.deleted {
+                    visit(name, record);
+                }
+            }
+            let last = last.cloned();
             (after, is_last) = (last, count < SCANNED_TOGETHER);
         });
     }
