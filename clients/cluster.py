@@ -60,20 +60,28 @@ bootstrap_token_file = "{folder}/token"
 """
 
 
+RESERVED = []
+"""The UDP sockets of the ports that were given out. While one is bound, no other test takes the TCP port of the same
+number; the harness of the stories reserves its ports in the same way."""
+
+
 def free_ports(count):
     """Ports below the range of those that the system assigns, one of which an outgoing connection could take
     before the server listens on it."""
-    sockets = {}
-    while len(sockets) < count:
-        port, listener = random.randrange(20_000, 32_000), socket.socket()
+    ports = []
+    while len(ports) < count:
+        port = random.randrange(20_000, 32_000)
+        reservation, listener = socket.socket(type=socket.SOCK_DGRAM), socket.socket()
         try:
+            reservation.bind(("127.0.0.1", port))
             listener.bind(("127.0.0.1", port))
-            sockets[port] = listener
         except OSError:
-            listener.close()
-    for listener in sockets.values():
+            reservation.close()
+        else:
+            RESERVED.append(reservation)
+            ports.append(port)
         listener.close()
-    return list(sockets)
+    return ports
 
 
 class Cluster:

@@ -254,7 +254,7 @@ func (c *cluster) steps(t *testing.T) {
 	ctx := context.Background()
 	var offset atomic.Int64
 	generator, err := NewIDGenerator(c.client(c.Endpoints), GeneratorOptions{Owner: "steps",
-		Patience: 500 * time.Millisecond, WallMS: func() int64 { return time.Now().UnixMilli() + offset.Load() }})
+		Patience: 2 * time.Second, WallMS: func() int64 { return time.Now().UnixMilli() + offset.Load() }})
 	must(t, err)
 	seen := map[int64]bool{}
 	mint := func(count int) error {

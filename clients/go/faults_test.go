@@ -97,7 +97,7 @@ func TestALockDoesNotWaitForSomethingElseThanSeqd(t *testing.T) {
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte("<html>"))
 	})
-	wait := 500 * time.Millisecond
+	wait := 2 * time.Second
 	_, err := s.client.Lock(context.Background(), "a", LockOptions{Owner: "o"})
 	if want(t, err, "bad-answer"); len(s.of("POST /v1/locks/a/acquire")) != 1 {
 		t.Error("it was requested again")
@@ -184,7 +184,7 @@ func TestRangesNameTheReasonWhyTheyHaveNoValue(t *testing.T) {
 	must(t, err)
 	ranges, err := client.Ranges("order", 10)
 	must(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	_, err = ranges.Next(ctx)
 	if want(t, err, "unreachable"); !as(err).Retryable {

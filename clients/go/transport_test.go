@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -30,7 +31,8 @@ func lateNode(t *testing.T, wait time.Duration) (address string, requests *atomi
 }
 
 func TestEachEndpointHasTheWholeWaitThatTheNodeMayUseUp(t *testing.T) {
-	const waitMS = 1500
+	// Endpoints that shared the wait would each have less time than it takes.
+	const waitMS = 3000
 	// The system accepts its connections, but no request receives a response.
 	hung, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -39,7 +41,7 @@ func TestEachEndpointHasTheWholeWaitThatTheNodeMayUseUp(t *testing.T) {
 	first, _ := lateNode(t, waitMS*time.Millisecond)
 	second, asked := lateNode(t, waitMS*time.Millisecond)
 	for _, endpoints := range []string{first + "," + second + "," + second, silent + "," + silent + "," + first} {
-		client, err := New(endpoints, WithTimeout(time.Second))
+		client, err := New(endpoints, WithTimeout(4*time.Second))
 		must(t, err)
 		must(t, client.Call(context.Background(), OpLock, []any{"a"}, Fields{"wait_ms": int64(waitMS)}, &struct{}{}))
 	}
@@ -49,16 +51,22 @@ func TestEachEndpointHasTheWholeWaitThatTheNodeMayUseUp(t *testing.T) {
 }
 
 func TestAWaitOfAnyIntegerTypeIsAdded(t *testing.T) {
-	address, _ := lateNode(t, 1500*time.Millisecond)
-	client, err := New(address, WithTimeout(500*time.Millisecond))
+	address, _ := lateNode(t, 3*time.Second)
+	client, err := New(address, WithTimeout(2*time.Second))
 	must(t, err)
 	type ms uint16
-	for _, wait := range []any{1500, int16(1500), uint64(1500), ms(1500)} {
-		err := client.Call(context.Background(), OpLock, []any{"a"}, Fields{"wait_ms": wait}, &struct{}{})
-		if err != nil {
-			t.Errorf("%T: %v", wait, err)
-		}
+	var group sync.WaitGroup
+	for _, wait := range []any{3000, int16(3000), uint64(3000), ms(3000)} {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			err := client.Call(context.Background(), OpLock, []any{"a"}, Fields{"wait_ms": wait}, &struct{}{})
+			if err != nil {
+				t.Errorf("%T: %v", wait, err)
+			}
+		}()
 	}
+	group.Wait()
 }
 
 func TestACertificateImpliesHTTPSWithTheCAsOfTheSystem(t *testing.T) {

@@ -266,7 +266,7 @@ func TestRetries(t *testing.T) {
 		t.Run(strconv.Itoa(number), func(t *testing.T) {
 			t.Parallel()
 			send := func(endpoints string) error {
-				client, err := New(endpoints, WithTimeout(400*time.Millisecond))
+				client, err := New(endpoints, WithTimeout(1500*time.Millisecond))
 				if err != nil {
 					t.Fatal(err)
 				}

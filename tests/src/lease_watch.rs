@@ -9,7 +9,7 @@ use crate::clients::Clients;
 use crate::cluster::{Cluster, integer};
 use crate::http;
 
-/// The time between two rounds, and the timeout of a request: far shorter than any lease.
+/// The time between two rounds, and the timeout of a request in them: far shorter than any lease.
 const EVERY: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -23,7 +23,10 @@ impl LeaseWatch {
     pub fn begin(cluster: &Cluster) -> Self {
         let urls = cluster.urls();
         let asked = urls.clone();
-        let round = move || (asked.iter().flat_map(|url| leases_at(url)).collect(), EVERY);
+        let round = move || {
+            let leases = asked.iter().flat_map(|url| leases_at(url, PATIENCE));
+            (leases.collect(), EVERY)
+        };
         Self {
             rounds: Clients::start([round]),
             urls,
@@ -34,7 +37,8 @@ impl LeaseWatch {
     pub fn finish(self) -> Vec<Lease> {
         // A last round begins after the end, so that it covers all minted IDs.
         let rounds = self.rounds.finish().into_iter().flatten();
-        let last = self.urls.iter().flat_map(|url| leases_at(url));
+        let last = self.urls.iter();
+        let last = last.flat_map(|url| leases_at(url, http::PATIENCE));
         let mut seen = Vec::new();
         for lease in rounds.chain(last) {
             if !seen.contains(&lease) {
@@ -46,8 +50,8 @@ impl LeaseWatch {
 }
 
 /// The leases in one node's state; none if it does not answer.
-fn leases_at(url: &str) -> Vec<Lease> {
-    let request = http::get(&format!("{url}/v1/workers?limit=1000")).patience(PATIENCE);
+fn leases_at(url: &str, patience: Duration) -> Vec<Lease> {
+    let request = http::get(&format!("{url}/v1/workers?limit=1000")).patience(patience);
     let Ok(reply) = request.send() else {
         return Vec::new();
     };

@@ -17,6 +17,9 @@ use crate::connection::{Connection, connector};
 use crate::report::quantile;
 use crate::runtime::block_on;
 
+/// The longest time for which a refused request is sent again. An election takes far less.
+const GIVES_UP: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Clone, Default)]
 pub struct Target {
     /// `HOST:PORT` of each server; connections are spread over them.
@@ -160,7 +163,7 @@ impl Target {
 
 /// Sends a request for each of these numbers once over keep-alive connections, spread over the
 /// addresses, and blocks until all have a response with a 2xx status. `request` returns the method,
-/// the path and a JSON body. A retryable refusal is retried, and any other status panics.
+/// the path and a JSON body. A retryable refusal is retried for a while. Any other status panics.
 pub fn each(
     addresses: &[String],
     connections: usize,
@@ -182,6 +185,7 @@ pub fn each(
                      application/json\r\ncontent-length: {}\r\n\r\n{body}",
                     body.len()
                 );
+                let begun = Instant::now();
                 loop {
                     match connection
                         .once(request.as_bytes())
@@ -189,7 +193,9 @@ pub fn each(
                         .expect("an answer")
                     {
                         200..300 => break,
-                        503 | 504 => tokio::time::sleep(Duration::from_millis(20)).await,
+                        503 | 504 if begun.elapsed() < GIVES_UP => {
+                            tokio::time::sleep(Duration::from_millis(20)).await;
+                        }
                         status => panic!("{method} {path}: {status}"),
                     }
                 }

@@ -281,7 +281,7 @@ class OnCluster(unittest.TestCase):
         cut.close()
         for endpoint in cut._transport.endpoints:
             endpoint.host, endpoint.port = "127.0.0.1", 9
-        self.assertTrue(lock.lost.wait(2.5))
+        self.assertTrue(lock.lost.wait(4))
         with self.assertRaises(seqd.LockLost) as lost:
             lock.check()
         self.assertEqual(lost.exception.reason, "ran-out")

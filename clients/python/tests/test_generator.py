@@ -99,7 +99,7 @@ class Generators(unittest.TestCase):
     def test_used_up_ticks_are_named(self):
         clock = Clock()
         generator = self.generator(
-            Workers(clock, renew_after_ms=10_000), wall_ms=clock, patience=0.3)
+            Workers(clock, renew_after_ms=10_000), wall_ms=clock, patience=2)
         generator.ready()
         clock.stop()
         generator.ids(4095)

@@ -103,7 +103,7 @@ class Vectors(unittest.TestCase):
 
     def _retry(self, case, first, second, alone):
         def send(*nodes):
-            client = seqd.Client([node.name for node in nodes], timeout=0.4)
+            client = seqd.Client([node.name for node in nodes], timeout=1.5)
             return client.id() if case["repeatable"] else client.next("a")
 
         if case["then"] == "next":

@@ -15,8 +15,15 @@ import { client as connect, connectOptions, control, fresh, SHORT, skip } from "
 const COUNT = SHORT ? 200_000 : 1_000_000;
 const client = skip ? undefined : connect();
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const waitersOf = async (name) => (await client.call("lock", [name])).waiters.map((one) => one.owner);
 const isUnique = (ids) => assert.equal(new Set(ids).size, ids.length);
 const code = (code) => (error) => assert.equal(error.code, code) ?? true;
+
+async function until(condition) {
+  for (const end = Date.now() + 20_000; !(await condition()); await sleep(20)) {
+    assert.ok(Date.now() < end, `not within 20 s: ${condition}`);
+  }
+}
 
 /** Runs a part of a test while the leader is dead. */
 async function withoutLeader(work) {
@@ -180,7 +187,7 @@ test("a lock excludes and its token grows", { skip }, async () => {
   assert.equal((await client.verifyLock(name, one.token)).owner, "one");
   const waiting = client.lock(name, { ttl: 5, wait: 10 });
   const acquired = waiting.acquire();
-  await sleep(100);
+  await until(async () => (await waitersOf(name)).length === 1);
   await one.release();
   await acquired;
   assert.ok(waiting.token > one.token);
@@ -192,16 +199,16 @@ test("a lock excludes and its token grows", { skip }, async () => {
 test("a wait for a lock that is sent again keeps its place", { skip }, async (t) => {
   const usual = { ...REPEAT };
   t.after(() => Object.assign(REPEAT, usual));
-  Object.assign(REPEAT, { afterMs: 500, overlapMs: 500 });
+  Object.assign(REPEAT, { afterMs: 1000, overlapMs: 1500 });
   const held = await client.lock(fresh("lock"), { ttl: 10 }).acquire();
-  const waiters = async () => (await client.call("lock", [held.name])).waiters.map((one) => one.owner);
+  const waiters = () => waitersOf(held.name);
   const order = [];
   const wait = (owner) => client.lock(held.name, { ttl: 5, owner }).run(() => order.push(owner));
   const first = wait("one");
-  while ((await waiters()).length < 1) await sleep(20);
+  await until(async () => (await waiters()).length === 1);
   const second = wait("two");
-  while ((await waiters()).length < 2) await sleep(20);
-  for (const until = Date.now() + 2500; Date.now() < until; await sleep(20)) {
+  await until(async () => (await waiters()).length === 2);
+  for (const end = Date.now() + 4000; Date.now() < end; await sleep(20)) {
     assert.deepEqual(await waiters(), ["one", "two"]);
   }
   await held.release();
@@ -274,8 +281,10 @@ test("a wait for a lock ends with its signal", { skip }, async () => {
   const held = await client.lock(fresh("lock"), { ttl: 10 }).acquire();
   const stop = new AbortController();
   const waiting = client.lock(held.name, { signal: stop.signal }).acquire();
-  setTimeout(() => stop.abort(new RangeError("enough")), 200);
-  await assert.rejects(waiting, RangeError);
+  const rejected = assert.rejects(waiting, RangeError);
+  await until(async () => (await waitersOf(held.name)).length === 1);
+  stop.abort(new RangeError("enough"));
+  await rejected;
   await held.release();
 });
 
@@ -287,7 +296,7 @@ test("the release of a lost lock is one short attempt and no error", { skip }, a
   const cut = connect({ fetch: (...call) => (isCut ? fail() : fetch(...call)) });
   const lock = await cut.lock(fresh("lock"), { ttl: 1 }).acquire();
   isCut = true;
-  while (!lock.lost.aborted) await sleep(20);
+  await until(() => lock.lost.aborted);
   sent = 0;
   await lock.release();
   assert.ok(sent <= 3, `${sent} requests`);

@@ -94,7 +94,7 @@ test("retry decisions", async () => {
     const words = `${JSON.stringify(row.node)} repeatable=${row.repeatable}`;
     const [first, second, alone] = [await node(row.node), await node(GOOD), await node(row.node)];
     const send = (...nodes) => {
-      const client = new Client(nodes.map((one) => one.url), { timeout: 0.4 });
+      const client = new Client(nodes.map((one) => one.url), { timeout: 1.5 });
       return row.repeatable ? client.id() : client.next("a");
     };
     try {

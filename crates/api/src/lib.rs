@@ -8,7 +8,7 @@
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
 //! - `address`, `advice`, `exit`, `format`, `json_text`, `name`, `nearest`, `number_text`, `paths`,
-//!   `scope`, `token`, `unique`: text forms and names
+//!   `scope`, `secrets`, `token`, `unique`: text forms and names
 //! - `code`: error codes, with their status and whether to retry
 //! - `problem`: the body of an error
 //! - `request`, `words`: requests as they are read
@@ -41,6 +41,7 @@ pub mod paths;
 pub mod problem;
 pub mod request;
 pub mod scope;
+pub mod secrets;
 pub mod token;
 mod unique;
 pub mod wire;
@@ -57,5 +58,6 @@ pub use operations::{OPERATIONS, op};
 pub use problem::{Problem, TLS_REQUIRED};
 pub use request::Request;
 pub use scope::{Need, Permission, PermissionError, Scope};
+pub use secrets::without_secret;
 pub use token::{Token, TokenError, read_private};
 pub use wire::*;

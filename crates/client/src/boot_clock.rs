@@ -72,9 +72,14 @@ impl BootTime {
 /// Returns when the moment has passed, even if the machine was suspended in between. Timers do not
 /// advance during a suspension, so the clock is read every tenth of a second.
 pub async fn sleep_until(moment: BootTime) {
+    sleep_until_by(moment, BootTime::now).await;
+}
+
+/// Like [`sleep_until`], by another clock.
+pub(crate) async fn sleep_until_by(moment: BootTime, clock: fn() -> BootTime) {
     const LOOK_EVERY: Duration = Duration::from_millis(100);
     loop {
-        let left = moment.left();
+        let left = moment.since(clock());
         if left.is_zero() {
             return;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reqwest::header::{self, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
-use seqd_api::{ErrorCode, Problem, TLS_REQUIRED, Token, Typed as _, op};
+use seqd_api::{ErrorCode, Problem, TLS_REQUIRED, Token, Typed as _, op, without_secret};
 use seqd_net::tls::ClientFiles;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -125,9 +125,9 @@ impl Call {
         }
     }
 
-    /// Sets the method. The request may still be lost and retried.
-    pub(crate) fn method(mut self, method: Method) -> Self {
-        self.method = method;
+    /// Marks a change that may be lost and retried.
+    pub(crate) fn repeatable(mut self) -> Self {
+        self.changes = false;
         self
     }
 
@@ -237,7 +237,7 @@ impl Client {
                 trace(&Traced {
                     endpoint: self.endpoints.at(*at),
                     method: call.method.as_str(),
-                    path: &call.path,
+                    path: &without_secret(&call.path),
                     result: match &tried {
                         Ok((status, _)) => status.as_u16().to_string(),
                         Err(tried) => tried.to_string(),

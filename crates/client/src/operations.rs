@@ -45,12 +45,10 @@ pub(crate) fn call_of<O: Typed>(
             .is_some_and(|nonce| !nonce.is_empty()),
         Repeat::Never => false,
     };
-    let method = method_of(row.method);
-    let call = if is_repeatable {
-        Call::get(path).method(method)
-    } else {
-        Call::change(method, path)
-    };
+    let mut call = Call::change(method_of(row.method), path);
+    if is_repeatable {
+        call = call.repeatable();
+    }
     let wait = fields["wait_ms"].as_u64().filter(|_| row.waits);
     let call = call.waiting(Duration::from_millis(wait.unwrap_or(0)));
     match row.method {
@@ -236,8 +234,7 @@ impl Client {
         key: &str,
     ) -> Result<Next, Error> {
         let key = HeaderValue::from_str(key).map_err(Error::setup)?;
-        let path = api::paths::fill(op::NextValues::ROW.path, name);
-        let call = Call::get(path).method(Method::POST).body(request)?;
+        let call = call_of::<op::NextValues>(&[&name], request)?.repeatable();
         let header = HeaderName::from_static(IDEMPOTENCY_KEY_HEADER);
         self.answer(call.header(header, key)).await
     }

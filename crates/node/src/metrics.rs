@@ -1,10 +1,8 @@
 //! Metrics: counted while serving, or read during a scrape.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
@@ -16,6 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use seqd_net::Lock;
 
 use crate::durations::Durations;
 
@@ -88,7 +87,7 @@ pub(crate) struct Metrics {
     pub(crate) http: HttpMetrics,
     pub(crate) protocols: ProtocolMetrics,
     allocated: Family<SequenceLabel, Counter>,
-    allocated_labels: Mutex<std::collections::BTreeSet<String>>,
+    allocated_labels: Lock<BTreeSet<String>>,
     refills: Family<ResultLabel, Counter>,
     refill_duration: Durations,
     abandoned: Counter,
@@ -101,13 +100,6 @@ impl Metrics {
             ..Metrics::default()
         }
         .registered()
-    }
-
-    /// Creates the counters of sequences before their first values are issued.
-    pub(crate) fn known(&self, sequences: impl IntoIterator<Item = String>) {
-        for sequence in sequences {
-            self.allocated(&sequence, 0);
-        }
     }
 
     fn registered(mut self) -> Metrics {
@@ -169,10 +161,7 @@ impl Metrics {
     /// The counter of the values of a sequence.
     pub(crate) fn allocated_by(&self, sequence: &str) -> Counter {
         let label = {
-            let mut known = self
-                .allocated_labels
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut known = self.allocated_labels.lock();
             if known.contains(sequence) {
                 sequence
             } else if known.len() < MAX_SEQUENCE_LABELS {

@@ -33,6 +33,7 @@ use crate::report;
 use crate::runs_out;
 use crate::sequences::SegmentBuffers;
 use crate::services::{Parts, Services};
+use crate::times::millis;
 use crate::tls::Tls;
 use crate::trends;
 
@@ -360,7 +361,6 @@ fn options(
     clock: &Arc<dyn seqd_idgen::WallClock>,
     disk: &Arc<dyn seqd_disk::Disk>,
 ) -> Result<Options, Stop> {
-    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let peers = config.peer.peers.iter();
     let settings = Settings {
         name: config.node.name.clone(),
@@ -377,8 +377,8 @@ fn options(
         election: config.raft.election,
         found_after: config.peer.found_after,
         snapshot_every: config.raft.snapshot_every,
-        window_ms: ms(config.clock.window),
-        max_peer_skew_ms: ms(config.clock.max_peer_skew),
+        window_ms: millis(config.clock.window),
+        max_peer_skew_ms: millis(config.clock.max_peer_skew),
         tenant_share: config.limits.tenant_share,
         levels: LevelRange::OWN,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -394,11 +394,10 @@ fn options(
 }
 
 fn policy(config: &Config) -> ClockPolicy {
-    let ms = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     ClockPolicy {
-        max_backward_wait_ms: ms(config.clock.max_backward_wait),
+        max_backward_wait_ms: millis(config.clock.max_backward_wait),
         on_rollback: config.clock.on_rollback,
-        max_forward_jump_ms: ms(config.clock.max_forward_jump),
+        max_forward_jump_ms: millis(config.clock.max_forward_jump),
     }
 }
 
@@ -409,7 +408,7 @@ fn keeper(config: &Config, raft: &Raft, clock: &Arc<ClockWatch>) -> Result<Keepe
         policy: policy(config),
         owner: config.node.name.clone(),
         datacenter: config.node.datacenter,
-        window_ms: u64::try_from(config.clock.window.as_millis()).unwrap_or(u64::MAX),
+        window_ms: millis(config.clock.window),
         workers: config.clock.workers,
         drained: Arc::default(),
         seed: draw()?,

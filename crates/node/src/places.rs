@@ -3,9 +3,10 @@
 //! Ten thousand IDs take as long as hundreds of single ones. Without turns, a client that sends
 //! such requests over hundreds of connections would occupy all processors.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use seqd_guards::is_out;
+use seqd_net::Lock;
 use seqd_raft::RoundRobin;
 use seqd_state::Tenant;
 use tokio::sync::oneshot;
@@ -19,7 +20,7 @@ const MANY: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Places {
     units: usize,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Debug)]
@@ -53,7 +54,7 @@ pub(crate) struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let passed = {
-            let mut state = self.places.state();
+            let mut state = self.places.state.lock();
             state.free += self.units;
             self.places.pass(&mut state)
         };
@@ -82,7 +83,7 @@ impl Places {
         };
         Arc::new(Self {
             units,
-            state: Mutex::new(state),
+            state: Lock::new(state),
         })
     }
 
@@ -106,7 +107,7 @@ impl Places {
     fn enter(self: &Arc<Self>, tenant: Tenant, units: usize) -> oneshot::Receiver<Place> {
         let (waiting, comes) = oneshot::channel();
         let passed = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let needed = units.min(self.units);
             state.waiting.push(tenant, (needed, waiting));
             state.remove_cancelled();
@@ -132,10 +133,6 @@ impl Places {
             }
         }
         passed
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -195,7 +192,7 @@ mod tests {
         for _ in 0..10 * MANY {
             drop(places.enter(tenant(1), 1));
         }
-        assert!(places.state().waiting.length() <= MANY);
+        assert!(places.state.lock().waiting.length() <= MANY);
         drop(first);
         assert!(waits.try_recv().is_ok());
     }
@@ -213,6 +210,6 @@ mod tests {
         assert!(small.try_recv().is_err());
         drop(large);
         assert!(small.try_recv().is_ok());
-        assert_eq!(places.state().free, 10);
+        assert_eq!(places.state.lock().free, 10);
     }
 }

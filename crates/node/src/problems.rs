@@ -132,18 +132,15 @@ fn propose(problem: Problem, error: &ProposeError) -> Problem {
         ProposeError::TooLarge { .. } => problem.with_hint("send less in one request"),
         ProposeError::Stopping | ProposeError::NodeRemoved => problem.with_hint(OTHER_NODE),
         ProposeError::AboveLevel { .. } => problem.with_hint(
-            "start every member with the newer program; the level rises after \
-                that",
+            "start every member with the newer program; the level rises after that",
         ),
     }
 }
 
 fn refused(problem: Problem, refusal: &Refusal) -> Problem {
     match refusal {
-        Refusal::Cluster(ClusterRefusal::RestorationNotStamped { .. }) => problem.with_hint(
-            "check the clock of the leader (chronyc tracking); its log has the \
-                reason",
-        ),
+        Refusal::Cluster(ClusterRefusal::RestorationNotStamped { .. }) => problem
+            .with_hint("check the clock of the leader (chronyc tracking); its log has the reason"),
         Refusal::Workers(WorkerRefusal::WorkersExhausted { retry_after_ms, .. }) => {
             problem.with_retry_after_ms(millis(*retry_after_ms))
         }
@@ -160,8 +157,7 @@ fn refused(problem: Problem, refusal: &Refusal) -> Problem {
         }
         Refusal::Workers(WorkerRefusal::LeaseLost { .. }) => problem.with_hint(LEASE_LOST),
         Refusal::Keys(KeyRefusal::ClaimLost { .. }) => problem.with_hint(
-            "begin the key again: the response shows whether another caller has \
-                completed it",
+            "begin the key again: the response shows whether another caller has completed it",
         ),
         Refusal::Locks(LockRefusal::Held {
             holder,
@@ -179,10 +175,8 @@ fn refused(problem: Problem, refusal: &Refusal) -> Problem {
         Refusal::Locks(LockRefusal::TooManyWaiters { .. } | LockRefusal::TooManyLocks) => {
             problem.with_retry_after_ms(1000)
         }
-        Refusal::Locks(LockRefusal::TermsDiffer { .. }) => problem.with_hint(
-            "use a new nonce for each acquisition, or repeat the request \
-                unchanged",
-        ),
+        Refusal::Locks(LockRefusal::TermsDiffer { .. }) => problem
+            .with_hint("use a new nonce for each acquisition, or repeat the request unchanged"),
         _ => problem,
     }
 }

@@ -14,6 +14,7 @@ use seqd_state::{ClusterMs, Command, Draw, Drawn, NodeId, Outcome, State, Wait};
 use tokio::time::Instant;
 
 use crate::admission::Serving;
+use crate::times::millis;
 
 /// The interval at which a request checks whether this node has a state.
 pub(crate) const STATE_WAIT: Duration = Duration::from_millis(50);
@@ -238,7 +239,7 @@ pub(crate) fn name_missing(error: ProposeError, raft: &Raft) -> ProposeError {
 pub(crate) fn quorum_lost_ms(status: &Status) -> Option<u64> {
     let lost_for = status.out_of_contact_for?;
     let is_lost = status.voters > 0 && status.reachable <= status.voters / 2;
-    is_lost.then(|| u64::try_from(lost_for.as_millis()).unwrap_or(u64::MAX))
+    is_lost.then(|| millis(lost_for))
 }
 
 /// The advice if the quorum was lost long ago, after a semicolon.

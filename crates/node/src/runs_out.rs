@@ -5,10 +5,11 @@
 //! of live leases within a day.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_idgen::{Layout, WallMs};
+use seqd_net::Lock;
 use seqd_state::LayoutUse;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -32,7 +33,7 @@ const LEAST_SPAN: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// The numbers of live leases of each layout over the last day.
 #[derive(Debug, Default)]
-pub(crate) struct WorkerCounts(Mutex<BTreeMap<String, Counts>>);
+pub(crate) struct WorkerCounts(Lock<BTreeMap<String, Counts>>);
 
 #[derive(Debug)]
 struct Counts {
@@ -49,7 +50,7 @@ impl WorkerCounts {
         if free == 0 {
             return Some(Duration::ZERO);
         }
-        let layouts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let layouts = self.0.lock();
         let (since, before) = layouts.get(layout.layout.name())?.kept.front()?;
         let (span, grown) = (since.elapsed(), layout.assigned.checked_sub(*before)?);
         let is_known = grown > 0 && span >= LEAST_SPAN;
@@ -58,7 +59,7 @@ impl WorkerCounts {
 
     fn note(&self, layout: &str, live: u32) {
         let now = Instant::now();
-        let mut layouts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut layouts = self.0.lock();
         let counts = layouts.entry(layout.to_owned()).or_insert_with(|| Counts {
             begun: now,
             kept: VecDeque::new(),

@@ -81,7 +81,7 @@ pub(crate) struct TestReplica {
     pub(crate) commits_time: AtomicBool,
     /// True if the node has a state, which is missing at the beginning of a start.
     pub(crate) has_state: AtomicBool,
-    pub(crate) proposals: AtomicU64,
+    proposals: AtomicU64,
     /// Committed commands that this node applies at its next read.
     unapplied: Mutex<Vec<Command>>,
     /// The outcome of the next proposal, which this node applies at its next read.
@@ -125,12 +125,8 @@ impl TestReplica {
                 nonce: 1,
             }),
         ]);
-        assert!(
-            !outcomes
-                .iter()
-                .any(|outcome| matches!(outcome, Outcome::Refused(_))),
-            "{outcomes:?}"
-        );
+        let is_refused = |outcome: &Outcome| matches!(outcome, Outcome::Refused(_));
+        assert!(!outcomes.iter().any(is_refused), "{outcomes:?}");
         Arc::new(replica)
     }
 
@@ -191,6 +187,12 @@ impl TestReplica {
     }
 }
 
+fn no_quorum() -> ProposeError {
+    ProposeError::NoQuorum {
+        detail: "1 of 3 voters reachable".to_owned(),
+    }
+}
+
 impl Replica for TestReplica {
     fn propose(&self, commands: Vec<Command>, deadline: Instant) -> Answer<'_, Vec<Outcome>> {
         Box::pin(async move {
@@ -211,9 +213,7 @@ impl Replica for TestReplica {
             if self.has_quorum.load(Ordering::SeqCst) {
                 return Ok(self.apply(commands));
             }
-            Err(ProposeError::NoQuorum {
-                detail: "1 of 3 voters reachable".to_owned(),
-            })
+            Err(no_quorum())
         })
     }
 
@@ -226,18 +226,14 @@ impl Replica for TestReplica {
                 }
                 return Ok(ClusterMs(self.started.elapsed().as_millis() as u64));
             }
-            Err(ProposeError::NoQuorum {
-                detail: "1 of 3 voters reachable".to_owned(),
-            })
+            Err(no_quorum())
         })
     }
 
     fn draw(&self, draw: Draw, _: Instant) -> Drawing<'_> {
         Box::pin(async move {
             if !self.has_quorum.load(Ordering::SeqCst) {
-                return Err(DrawError::Propose(ProposeError::NoQuorum {
-                    detail: "1 of 3 voters reachable".to_owned(),
-                }));
+                return Err(DrawError::Propose(no_quorum()));
             }
             let mut windows = self.windows.lock().unwrap();
             let now = self.clock.wall();

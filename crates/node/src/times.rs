@@ -1,13 +1,22 @@
-//! Times in RFC 3339, in UTC and with milliseconds, and in the form of HTTP.
+//! Times in RFC 3339, in UTC and with milliseconds, and in the form of HTTP; durations in
+//! milliseconds.
+
+use std::time::Duration;
 
 use seqd_idgen::WallMs;
 
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// `None` after the year 9999.
+fn timestamp(at: WallMs) -> Option<jiff::Timestamp> {
+    jiff::Timestamp::from_millisecond(i64::try_from(at.0).ok()?).ok()
+}
+
 /// The time as `2026-11-21T02:26:41.118Z`.
 pub(crate) fn rfc3339(at: WallMs) -> String {
-    let known = i64::try_from(at.0)
-        .ok()
-        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-    match known {
+    match timestamp(at) {
         Some(stamp) => format!("{stamp:.3}"),
         // RFC 3339 has no dates after the year 9999, so the number is shown.
         None => format!("{} ms after 1970", at.0),
@@ -16,11 +25,8 @@ pub(crate) fn rfc3339(at: WallMs) -> String {
 
 /// The time as the `Date` header has it (RFC 9110, section 5.6.7); empty after the year 9999.
 pub(crate) fn http_date(at: WallMs) -> String {
-    let known = i64::try_from(at.0)
-        .ok()
-        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
-    known
+    timestamp(at)
         .and_then(|stamp| printer.timestamp_to_rfc9110_string(&stamp).ok())
         .unwrap_or_default()
 }

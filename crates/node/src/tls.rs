@@ -37,32 +37,21 @@ impl Tls {
     pub fn load(config: &Config, clock: &dyn WallClock) -> Result<Tls, ConfigError> {
         let tls = &config.tls;
         let now = seconds(clock);
-        let clients = match (tls.cert.clone(), tls.key.clone()) {
-            (Some(cert), Some(key)) => {
-                let ca = tls.client_ca.clone();
-                let files = Files { cert, key, ca };
-                let loaded = Rotating::load(files, now, client_port);
-                Some(loaded.map_err(|error| refused("tls.cert, tls.key, tls.client_ca", &error))?)
-            }
-            _ => None,
-        };
-        let peers =
-            match (tls.peer_cert.clone(), tls.peer_key.clone()) {
-                (Some(cert), Some(key)) => {
-                    let ca = tls.peer_ca.clone();
-                    let (files, name) = (Files { cert, key, ca }, config.node.name.clone());
-                    let build = move |material: &Material| PeerTls::new(material, &name);
-                    let loaded = Rotating::load(files, now, build);
-                    Some(loaded.map_err(|error| {
-                        refused("tls.peer_cert, tls.peer_key, tls.peer_ca", &error)
-                    })?)
-                }
-                _ => None,
-            };
-        Ok(Tls {
-            clients: clients.map(Arc::new),
-            peers: peers.map(Arc::new),
-        })
+        let mut loaded = Tls::default();
+        if let (Some(cert), Some(key)) = (tls.cert.clone(), tls.key.clone()) {
+            let ca = tls.client_ca.clone();
+            let clients = Rotating::load(Files { cert, key, ca }, now, client_port);
+            let keys = "tls.cert, tls.key, tls.client_ca";
+            loaded.clients = Some(Arc::new(clients.map_err(|error| refused(keys, &error))?));
+        }
+        if let (Some(cert), Some(key)) = (tls.peer_cert.clone(), tls.peer_key.clone()) {
+            let (ca, name) = (tls.peer_ca.clone(), config.node.name.clone());
+            let build = move |material: &Material| PeerTls::new(material, &name);
+            let peers = Rotating::load(Files { cert, key, ca }, now, build);
+            let keys = "tls.peer_cert, tls.peer_key, tls.peer_ca";
+            loaded.peers = Some(Arc::new(peers.map_err(|error| refused(keys, &error))?));
+        }
+        Ok(loaded)
     }
 
     /// The clients' port, over TLS if configured.

@@ -5,10 +5,11 @@
 //! become slow, or that was slow last week, must be judged by its recent syncs.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_api::LatencyFacts;
+use seqd_net::Lock;
 use seqd_raft::{Raft, StorageStats};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -29,7 +30,7 @@ const LEAST_SPAN: Duration = Duration::from_secs(6 * 60 * 60);
 type Buckets = [(f64, u64)];
 
 #[derive(Debug, Default)]
-pub(crate) struct Trends(Mutex<History>);
+pub(crate) struct Trends(Lock<History>);
 
 #[derive(Debug, Default)]
 struct History {
@@ -58,7 +59,7 @@ pub(crate) struct Recent {
 impl Trends {
     fn note(&self, stats: StorageStats, leader_changes: u64) {
         let now = Instant::now();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let last = kept.spaces.back().map(|(at, _)| *at);
         if stats.free_bytes > 0 && last.is_none_or(|at| now.duration_since(at) >= SPACE_EVERY) {
             kept.spaces.push_back((now, stats.free_bytes));
@@ -77,7 +78,7 @@ impl Trends {
 
     /// Compares the present counters with the oldest kept ones.
     pub(crate) fn recent(&self, now: &StorageStats, leader_changes: u64) -> Recent {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.0.lock();
         let none = Sample {
             stats: StorageStats::default(),
             leader_changes: 0,
@@ -149,7 +150,7 @@ fn quantile(buckets: &Buckets, count: u64, part: f64) -> f64 {
 }
 
 /// Keeps the samples. Never returns.
-pub(crate) async fn keep(trends: std::sync::Arc<Trends>, raft: Raft) {
+pub(crate) async fn keep(trends: Arc<Trends>, raft: Raft) {
     let mut ticks = interval(SAMPLE_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

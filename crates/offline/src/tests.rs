@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fixture::{APPLIED, CLUSTER, ENTRIES, Fixture, Plan, SNAPSHOTS};
+use fixture::{APPLIED, CLUSTER, ENTRIES, Fixture, SNAPSHOTS};
 
 use seqd_state::StateLoader;
 
@@ -109,11 +109,7 @@ fn a_sound_folder_is_reported_in_full_and_left_as_it_was() {
 
 #[test]
 fn a_purged_log_is_applied_from_the_snapshot_that_it_reaches_back_to() {
-    let purged = Some(SNAPSHOTS[0]);
-    let fixture = Fixture::of(Plan {
-        purged,
-        ..Plan::default()
-    });
+    let fixture = Fixture::with(|plan| plan.purged = Some(SNAPSHOTS[0]));
     let checks = checks(&fixture.root());
     assert!(
         checks.iter().all(|check| check.verdict == CheckResult::Ok),
@@ -218,47 +214,28 @@ fn a_torn_tail_is_worth_a_note_and_no_damage() {
 
 #[test]
 fn parts_that_do_not_fit_each_other_are_reported() {
-    let older = Plan {
-        last: Some(APPLIED - 10),
-        ..Plan::default()
-    };
+    let older = Fixture::with(|plan| plan.last = Some(APPLIED - 10));
     assert_bad(
-        &Fixture::of(older).root(),
+        &older.root(),
         &["log and checkpoint", "was lost or is older"],
     );
 
     // A leader sent the snapshot after the end of the log: nothing before it is applied again.
-    let sent = Plan {
-        last: Some(SNAPSHOTS[1] - 10),
-        ..Plan::default()
-    };
-    let found = bad(&Fixture::of(sent).root());
+    let sent = Fixture::with(|plan| plan.last = Some(SNAPSHOTS[1] - 10));
+    let found = bad(&sent.root());
     assert_eq!(found.len(), 1, "{found:#?}");
     assert!(found[0].starts_with("log and checkpoint"), "{found:#?}");
 
-    let behind = Plan {
-        behind: true,
-        ..Plan::default()
-    };
+    let behind = Fixture::with(|plan| plan.behind = true);
     assert_bad(
-        &Fixture::of(behind).root(),
+        &behind.root(),
         &["state: at entry 80", "state-1 has digest"],
     );
 
-    let foreign = Plan {
-        foreign: true,
-        ..Plan::default()
-    };
-    assert_bad(
-        &Fixture::of(foreign).root(),
-        &["snap/30-1.snap", "cluster 01OTHER"],
-    );
+    let foreign = Fixture::with(|plan| plan.foreign = true);
+    assert_bad(&foreign.root(), &["snap/30-1.snap", "cluster 01OTHER"]);
 
-    let purged = Some(SNAPSHOTS[1]);
-    let fixture = Fixture::of(Plan {
-        purged,
-        ..Plan::default()
-    });
+    let fixture = Fixture::with(|plan| plan.purged = Some(SNAPSHOTS[1]));
     let root = fixture.root();
     fs::remove_dir_all(root.join("snap")).unwrap();
     fs::remove_dir_all(root.join("state-1")).unwrap();

@@ -88,20 +88,16 @@ impl Peers {
 
     /// Returns the levels that the program of a node's latest introduced start supports.
     pub fn levels(&self, node: u64) -> Option<LevelRange> {
-        self.inner
-            .lock()
-            .introduced
-            .get(&node)
-            .map(|known| known.levels)
+        self.introduced(node).map(|known| known.levels)
     }
 
     /// Returns a node's latest introduced start.
     pub fn start_of(&self, node: u64) -> Option<Start> {
-        self.inner
-            .lock()
-            .introduced
-            .get(&node)
-            .map(|known| known.start)
+        self.introduced(node).map(|known| known.start)
+    }
+
+    fn introduced(&self, node: u64) -> Option<Introduced> {
+        self.inner.lock().introduced.get(&node).copied()
     }
 
     /// Returns an error if messages of this start are refused. Records made since its hello are

@@ -5,7 +5,7 @@
 //! which it implements.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use seqd_net::Lock;
@@ -80,13 +80,13 @@ pub(crate) struct NodeContext {
     clocks: watch::Sender<Clocks>,
     /// The state with which this start began; unset until its log is open.
     pub(crate) began: OnceLock<Began>,
-    pub(crate) report: Mutex<Report>,
+    pub(crate) report: Lock<Report>,
     /// Notified when this node takes an identity.
     pub(crate) identity_taken: tokio::sync::Notify,
     /// Held while the log is created or opened, even if the future that waits for it is dropped. A
     /// stop waits for it, and it serialises the taking of identities.
     pub(crate) opening: Arc<tokio::sync::Mutex<()>>,
-    identity: RwLock<Option<Identity>>,
+    identity: Lock<Option<Identity>>,
     /// True if the log has a vote or an entry; `None` until it is open.
     history: Watched<Option<bool>>,
     view: OnceLock<Arc<dyn ClusterView>>,
@@ -167,10 +167,10 @@ impl NodeContext {
             clock_since,
             clocks,
             began: OnceLock::new(),
-            report: Mutex::default(),
+            report: Lock::default(),
             identity_taken: tokio::sync::Notify::new(),
             opening: Arc::default(),
-            identity: RwLock::new(identity),
+            identity: Lock::new(identity),
             history: Watched::new(None),
             view: OnceLock::new(),
             known: Lock::default(),
@@ -224,17 +224,11 @@ impl NodeContext {
     }
 
     pub(crate) fn identity(&self) -> Option<Identity> {
-        self.identity
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.identity.lock().clone()
     }
 
     pub(crate) fn with_identity<R>(&self, look: impl FnOnce(&Identity) -> R) -> Option<R> {
-        let own = self.identity.read();
-        own.unwrap_or_else(PoisonError::into_inner)
-            .as_ref()
-            .map(look)
+        self.identity.lock().as_ref().map(look)
     }
 
     /// The envelope for a message to `to`; `None` before this node has an identity.
@@ -250,10 +244,7 @@ impl NodeContext {
     /// Stores an identity, on the disk first, unless this node has one already. Returns the
     /// identity that the node then has.
     pub(crate) fn take_identity(&self, identity: Identity) -> std::io::Result<Identity> {
-        let mut own = self
-            .identity
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.identity.lock();
         if let Some(own) = &*own {
             return Ok(own.clone());
         }
@@ -267,10 +258,7 @@ impl NodeContext {
     /// Records that the cluster has begun. From then on, an empty log in this folder counts as
     /// lost.
     pub(crate) fn finish_bootstrap(&self) -> std::io::Result<()> {
-        let mut own = self
-            .identity
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.identity.lock();
         if let Some(own) = &mut *own {
             own.founder = false;
             self.folder.write_identity(own)?;
@@ -377,8 +365,7 @@ impl NodeContext {
     /// This node's ping, with the index of its last applied entry and the number of committed
     /// entries that it has yet to apply.
     pub(crate) fn own_ping(&self, applied: u64, behind: u64) -> Ping {
-        let report = self.report.lock();
-        let mut report = report.unwrap_or_else(PoisonError::into_inner).clone();
+        let mut report = self.report.lock().clone();
         report.draining |= self.draining.is_on();
         Ping {
             name: self.settings.name.clone(),

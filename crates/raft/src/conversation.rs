@@ -23,7 +23,8 @@ use crate::peer_stops;
 /// Checks the envelope of an incoming message.
 pub(crate) fn accept(context: &NodeContext, envelope: &Envelope) -> Result<(), Rejection> {
     if context.is_stopped() {
-        return Err(stopping());
+        let why = "this node is stopping";
+        return Err(Rejection::new(RejectionCode::NotRunning, why));
     }
     check(context, envelope)
 }
@@ -35,10 +36,6 @@ fn accept_answer(context: &NodeContext, link: Link, envelope: &Envelope) -> Resu
         return check(context, envelope);
     }
     accept(context, envelope)
-}
-
-fn stopping() -> Rejection {
-    Rejection::new(RejectionCode::NotRunning, "this node is stopping")
 }
 
 fn check(context: &NodeContext, envelope: &Envelope) -> Result<(), Rejection> {

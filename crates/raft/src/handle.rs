@@ -196,9 +196,10 @@ pub enum MemberError {
     Propose(#[from] ProposeError),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     Leader,
+    #[default]
     Follower,
     /// A member that replicates the log without a vote.
     Learner,
@@ -239,7 +240,7 @@ impl Status {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Status {
     /// The cluster's ID; `None` before the bootstrap.
     pub cluster_id: Option<String>,

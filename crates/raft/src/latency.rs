@@ -29,15 +29,9 @@ impl Latency {
 
     /// Cumulative counts by upper bound, seconds.
     pub(crate) fn cumulative(&self) -> Vec<(f64, u64)> {
-        let mut total = 0;
-        BOUNDS
-            .iter()
-            .zip(&self.buckets)
-            .map(|(bound, bucket)| {
-                total += bucket.load(Ordering::Relaxed);
-                (*bound, total)
-            })
-            .collect()
+        let buckets = self.buckets.iter();
+        let counts = buckets.map(|bucket| bucket.load(Ordering::Relaxed));
+        cumulative(BOUNDS.into_iter().zip(counts))
     }
 
     /// The number of durations, and their sum in seconds.
@@ -45,4 +39,14 @@ impl Latency {
         let sum = Duration::from_nanos(self.sum_ns.load(Ordering::Relaxed));
         (self.count.load(Ordering::Relaxed), sum.as_secs_f64())
     }
+}
+
+/// Converts the counts of buckets, by upper bound, to cumulative ones.
+pub(crate) fn cumulative(buckets: impl Iterator<Item = (f64, u64)>) -> Vec<(f64, u64)> {
+    let mut total = 0;
+    let sums = buckets.map(|(bound, count)| {
+        total += count;
+        (bound, total)
+    });
+    sums.collect()
 }

@@ -78,7 +78,6 @@ mod network;
 mod node;
 mod openraft_config;
 mod other_cluster;
-
 mod others_facts;
 mod peer_stops;
 mod platform;

@@ -1,8 +1,8 @@
 //! The handle of a node: its start, its operations, and its ordered stop.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use seqd_state::{ClusterMs, Command, Draw, Drawn, NodeId, Outcome, State, Tenant, Wait};
@@ -172,7 +172,7 @@ impl Raft {
     #[must_use]
     pub fn wait_for_turn(&self, wait: Wait) -> Option<Turn> {
         let replica = self.inner.node.replica()?;
-        Some(replica.applied.turns().register(wait))
+        Some(replica.applied.turns.register(wait))
     }
 
     #[must_use]
@@ -194,13 +194,7 @@ impl Raft {
 
     /// Sets the report that this node sends to its peers from now on.
     pub fn set_report(&self, report: Report) {
-        *self
-            .inner
-            .node
-            .context
-            .report
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = report;
+        *self.inner.node.context.report.lock() = report;
     }
 
     /// Sets the source of the facts that this node sends to members that request them.

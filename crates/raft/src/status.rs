@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use openraft::async_runtime::WatchReceiver;
 use seqd_state::{NodeId, State};
+use seqd_wal::SYNC_BUCKETS_US;
 
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{
-    LinkStatus, MAY_BE_BEHIND, MemberStatus, Phase, ProposeError, Role, Status, StorageStats,
+    LinkStatus, MAY_BE_BEHIND, MemberStatus, Phase, ProposeError, Status, StorageStats,
 };
+use crate::latency::cumulative;
 use crate::node::Node;
 use crate::quorum;
 use crate::replica::Replica;
@@ -24,29 +27,14 @@ pub(crate) fn status(node: &Node, leader_changes: u64, proposals_pending: usize)
             .map(|identity| identity.cluster_id.clone()),
         name: context.settings.name.clone(),
         node_id: identity.map(|identity| NodeId(identity.node)),
-        role: Role::Follower,
-        term: 0,
-        leader: None,
-        has_quorum_contact: false,
-        reaches_leader: false,
-        out_of_contact_for: None,
         disk_hangs: context.disk.hangs(),
         disk_low: context.disk.space.is_low(),
-        caught_up: false,
-        applied: 0,
-        committed: 0,
-        purged: 0,
-        digest: seqd_state::Digest(0),
-        last_log: 0,
-        voters: 0,
-        reachable: 0,
-        voter_change: None,
-        members: Vec::new(),
         leader_changes,
         proposals_pending,
         level: context.level().0,
         agreement: (!clocks.is_alone).then_some(clocks.agreement),
         clocks: clocks.members,
+        ..Status::default()
     };
     let Some(replica) = node.replica() else {
         return status;
@@ -183,11 +171,12 @@ pub(crate) fn storage(node: &Node) -> StorageStats {
         return StorageStats::default();
     };
     let wal = replica.wal.stats();
+    let bounds = SYNC_BUCKETS_US.map(|us| Duration::from_micros(us).as_secs_f64());
     let (free_bytes, reserve_bytes) = node.context.disk.space.bytes();
     StorageStats {
         fsyncs: wal.fsyncs,
         fsync_seconds: wal.sync_total.as_secs_f64(),
-        fsync_buckets: cumulative(&wal.sync_buckets),
+        fsync_buckets: cumulative(bounds.into_iter().zip(wal.sync_buckets)),
         wal_bytes: wal.disk_bytes,
         snapshot_bytes: replica.snapshot_bytes.load(Ordering::Relaxed),
         checkpoint_bytes: replica.checkpoint_bytes(),
@@ -204,20 +193,4 @@ pub(crate) fn storage(node: &Node) -> StorageStats {
         commit_buckets: replica.commits.cumulative(),
         commits: replica.commits.totals(),
     }
-}
-
-/// Converts the log's buckets to upper bounds in seconds and cumulative counts.
-fn cumulative(buckets: &[u64]) -> Vec<(f64, u64)> {
-    let mut total = 0;
-    let bounds = seqd_wal::SYNC_BUCKETS_US.iter();
-    bounds
-        .zip(buckets)
-        .map(|(bound, count)| {
-            total += count;
-            (
-                std::time::Duration::from_micros(*bound).as_secs_f64(),
-                total,
-            )
-        })
-        .collect()
 }

@@ -17,6 +17,14 @@ pub(crate) fn sequence_name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// An `Idempotency-Key`, which is the value of a header; the server checks everything else.
+pub(crate) fn idempotency_key(text: &str) -> Result<String, String> {
+    if text.chars().any(char::is_control) {
+        return Err("a key must not contain a line end or another control character".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// A value of a sequence.
 pub(crate) fn value(text: &str) -> Result<i64, String> {
     let rule = || {

@@ -145,7 +145,7 @@ async fn download(
         .tempfile_in(folder_of(file))
         .map_err(failed)?;
     let (out, fresh) = NamedTempFile::into_parts(fresh);
-    let bar = Progress::new(head.bytes, session.is_quiet());
+    let bar = Progress::new(head.bytes, session.is_quiet);
     let mut out = tokio::fs::File::from_std(out);
     download.save(&mut out, |written| bar.at(written)).await?;
     drop(bar);

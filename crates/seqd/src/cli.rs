@@ -48,23 +48,14 @@ pub(crate) fn parse(line: impl Iterator<Item = OsString>) -> Result<Cli, clap::E
     let mut line: Vec<OsString> = line.collect();
     run_held::join_on_lost(&mut line);
     // The words after `--` belong to another program.
-    let own = line.iter().take_while(|word| *word != "--");
+    let mut own = line.iter().take_while(|word| *word != "--");
     let asks_for_all = own.clone().position(|word| word == HELP_ALL);
     let mut command = Cli::command();
+    let names_a_command = own.any(|word| command.find_subcommand(word).is_some());
     match asks_for_all {
         Some(at) => line[at] = "--help".into(),
-        None => {
-            let names: Vec<&str> = command
-                .get_subcommands()
-                .map(clap::Command::get_name)
-                .collect();
-            if own
-                .clone()
-                .any(|word| names.iter().any(|name| word == name))
-            {
-                command = in_short(command);
-            }
-        }
+        None if names_a_command => command = in_short(command),
+        None => {}
     }
     Cli::from_arg_matches(&command.try_get_matches_from(line)?)
 }
@@ -80,11 +71,8 @@ fn in_short(command: clap::Command) -> clap::Command {
         command.after_help(block).mut_subcommands(with_block)
     }
     let command = command.mut_args(|arg| {
-        if arg.is_global_set() {
-            arg.hide(true)
-        } else {
-            arg
-        }
+        let is_hidden = arg.is_hide_set() || arg.is_global_set();
+        arg.hide(is_hidden)
     });
     command.mut_subcommands(with_block)
 }

@@ -104,11 +104,9 @@ impl From<Error> for Failure {
         let detail = error.to_string();
         match error {
             Error::Problem(problem) => {
-                let title = problem.title.to_string();
-                let detail = if problem.detail.is_empty() {
-                    title
-                } else {
-                    problem.detail.to_string()
+                let detail = match problem.detail.is_empty() {
+                    true => problem.title.to_string(),
+                    false => problem.detail.to_string(),
                 };
                 let mut failure = Self::of(exit, &problem.code, detail);
                 failure.hint = problem.hint.as_deref().map(command_of).map(str::to_owned);
@@ -123,26 +121,21 @@ impl From<Error> for Failure {
                 Self::of(exit, "unreachable", detail).with_hint(advice(&attempts))
             }
             Error::OutcomeUnknown(_) => Self::of(exit, "outcome-unknown", detail),
-            Error::NoAnswer(attempts) => {
-                let hint = wrong_port(&attempts);
-                let failure = Self::of(exit, "no-answer", detail);
-                match hint {
-                    Some(hint) => failure.with_hint(hint),
-                    None => failure,
-                }
-            }
+            Error::NoAnswer(attempts) => Self {
+                hint: wrong_port(&attempts).map(str::to_owned),
+                ..Self::of(exit, "no-answer", detail)
+            },
             Error::BadAnswer { .. } => Self::of(exit, "bad-answer", detail),
         }
     }
 }
 
 /// What to do if no endpoint was reached. The first reason that has a remedy of its own decides.
-fn advice(attempts: &[Attempt]) -> String {
+fn advice(attempts: &[Attempt]) -> &'static str {
     let has = |part: &str| attempts.iter().any(|attempt| attempt.reason.contains(part));
     if let Some(hint) = wrong_port(attempts) {
-        return hint.to_owned();
-    }
-    let hint = if has("not signed by a CA that is trusted here") {
+        hint
+    } else if has("not signed by a CA that is trusted here") {
         "name the CA of the cluster with --cacert ca.crt (SEQD_CACERT)"
     } else if has("this side's certificate") {
         "use a client certificate of the CA of the cluster that has not expired: seqd tls renew \
@@ -156,8 +149,7 @@ fn advice(attempts: &[Attempt]) -> String {
         "this port has no TLS: give the endpoint the scheme http, and omit --cacert"
     } else {
         "is a node running there? set the endpoints with -e HOST:PORT,... or SEQD_ENDPOINTS"
-    };
-    hint.to_owned()
+    }
 }
 
 /// Advice for an endpoint with the default port of the peers. With TLS, the node ends the handshake
@@ -183,9 +175,8 @@ impl From<OfflineError> for Failure {
             "already-exists" => exit::CONFLICT,
             _ => exit::FAILURE,
         };
-        let hint = error.hint;
         Self {
-            hint,
+            hint: error.hint,
             ..Self::of(exit, error.code, error.message)
         }
     }
@@ -212,10 +203,12 @@ fn of_parser(text: &str) -> Failure {
     let lines = lines.take_while(|line| !line.starts_with("Usage:"));
     let lines = lines.take_while(|line| !line.starts_with("For more information"));
     let (tips, detail): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("tip:"));
-    let failure = Failure::usage(detail.join(" "));
-    match tips.first() {
-        Some(tip) => failure.with_hint(tip.trim_start_matches("tip:").trim()),
-        None => failure,
+    let hint = tips
+        .first()
+        .map(|tip| tip.trim_start_matches("tip:").trim());
+    Failure {
+        hint: hint.map(str::to_owned),
+        ..Failure::usage(detail.join(" "))
     }
 }
 

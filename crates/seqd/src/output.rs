@@ -48,7 +48,7 @@ impl Report {
         json: &impl Serialize,
         facts: Vec<(&'static str, String)>,
     ) -> Result<Self, Failure> {
-        let mut report = Self::new(json)?.with_columns(&["what", "value"]);
+        let mut report = Self::new(json)?.with_columns("what value");
         let rows = facts
             .into_iter()
             .map(|(what, value)| vec![what.to_owned(), value]);
@@ -71,11 +71,12 @@ impl Report {
     pub(crate) fn with_values(mut self, column: &'static str, values: Vec<String>) -> Self {
         self.people = Some(values.iter().map(|value| format!("{value}\n")).collect());
         self.rows = values.into_iter().map(|value| vec![value]).collect();
-        self.with_columns(&[column])
+        self.with_columns(column)
     }
 
-    pub(crate) fn with_columns(mut self, columns: &[&'static str]) -> Self {
-        self.columns = columns.to_vec();
+    /// Sets the names of the columns, which are separated by spaces.
+    pub(crate) fn with_columns(mut self, names: &'static str) -> Self {
+        self.columns = names.split(' ').collect();
         self
     }
 
@@ -111,11 +112,8 @@ impl Report {
             Format::Json => format!("{:#}\n", self.json),
             Format::Jsonl => self.items.iter().map(|item| format!("{item}\n")).collect(),
             Format::Csv => {
-                let header = csv_line(self.columns.iter().copied());
-                let rows = self
-                    .rows
-                    .iter()
-                    .map(|row| csv_line(row.iter().map(String::as_str)));
+                let header = csv_line(&self.columns);
+                let rows = self.rows.iter().map(|row| csv_line(row));
                 std::iter::once(header).chain(rows).collect()
             }
             Format::Plain => self
@@ -173,17 +171,16 @@ pub(crate) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
 }
 
 /// One CSV line, as RFC 4180 defines it.
-fn csv_line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
-    let cells: Vec<String> = cells
-        .map(|cell| {
-            if cell.contains([',', '"', '\n', '\r']) {
-                format!("\"{}\"", cell.replace('"', "\"\""))
-            } else {
-                cell.to_owned()
-            }
-        })
-        .collect();
-    format!("{}\n", cells.join(","))
+fn csv_line(cells: &[impl AsRef<str>]) -> String {
+    let quoted = cells.iter().map(|cell| {
+        let cell: &str = cell.as_ref();
+        if cell.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
+        } else {
+            cell.to_owned()
+        }
+    });
+    format!("{}\n", quoted.collect::<Vec<_>>().join(","))
 }
 
 /// The state of the reading end of stdout.
@@ -279,9 +276,7 @@ mod tests {
             json!({"name": "a", "next": "1"}),
             json!({"name": "long, name", "next": null}),
         ];
-        let mut report = Report::list(&items)
-            .unwrap()
-            .with_columns(&["name", "next"]);
+        let mut report = Report::list(&items).unwrap().with_columns("name next");
         report.row(vec!["a".to_owned(), "1".to_owned()]);
         report.row(vec!["long, name".to_owned(), "-".to_owned()]);
         report
@@ -305,7 +300,7 @@ mod tests {
 
     #[test]
     fn people_read_durations_with_a_unit() {
-        let mut report = Report::default().with_columns(&["name", "expires_in_ms", "ms"]);
+        let mut report = Report::default().with_columns("name expires_in_ms ms");
         report.row(["a", "12345", "-"].map(str::to_owned).into());
         let table = "NAME  EXPIRES IN  TIME\na     12.3s       -\n";
         assert_eq!(report.text(Format::Table), table);
@@ -327,7 +322,7 @@ mod tests {
         let evil = "a\x1b[2Jb\u{9b}c\u{202e}d\re\nf\tg\u{7f}";
         let mut report = Report::new(&json!({ "description": evil }))
             .unwrap()
-            .with_columns(&["description"]);
+            .with_columns("description");
         report.row(vec![evil.to_owned()]);
         for format in [Format::Table, Format::Plain, Format::Csv, Format::Json] {
             let text = report.text(format);
@@ -346,9 +341,7 @@ mod tests {
 
     #[test]
     fn csv_quotes_fields_that_need_quotes() {
-        assert_eq!(
-            csv_line(["a\"b", "c\nd", ""].into_iter()),
-            "\"a\"\"b\",\"c\nd\",\n"
-        );
+        let line = csv_line(&["a\"b", "c\nd", ""]);
+        assert_eq!(line, "\"a\"\"b\",\"c\nd\",\n");
     }
 }

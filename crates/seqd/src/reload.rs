@@ -3,7 +3,7 @@
 //! Only the log level changes without a restart. An invalid configuration changes nothing.
 
 use seqd_node::config::{Config, Entry};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::commands::config::ConfigSource;
 use crate::failure::Failure;
@@ -12,20 +12,17 @@ use crate::logging::Log;
 /// The key that takes effect without a restart.
 const LEVEL: &str = "log.level";
 
-/// A handler for SIGHUP. While it exists, SIGHUP does not end the process.
-pub(crate) struct Hangups(Signal);
-
-impl Hangups {
-    pub(crate) fn new() -> Result<Self, Failure> {
-        let signal = signal(SignalKind::hangup());
-        signal
-            .map(Self)
-            .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))
-    }
-
-    /// Reads `source` again at each signal, until the process ends.
-    pub(crate) async fn reload(mut self, source: ConfigSource, log: Log, mut entries: Vec<Entry>) {
-        while self.0.recv().await.is_some() {
+/// Starts a task that reads `source` again at each SIGHUP. From this call on, SIGHUP does not end
+/// the process.
+pub(crate) fn on_hangup(
+    source: ConfigSource,
+    log: Log,
+    mut entries: Vec<Entry>,
+) -> Result<(), Failure> {
+    let mut hangups = signal(SignalKind::hangup())
+        .map_err(|error| Failure::failed(format!("cannot listen for signals: {error}")))?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
             match source.resolve() {
                 Ok(resolved) => entries = take(&log, &entries, resolved.config),
                 Err(failure) => {
@@ -33,7 +30,8 @@ impl Hangups {
                 }
             }
         }
-    }
+    });
+    Ok(())
 }
 
 /// Applies the keys that can change, and returns the entries that are in force afterwards.

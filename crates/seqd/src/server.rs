@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::format::Format;
 use crate::logging::Log;
 use crate::private;
-use crate::reload::Hangups;
+use crate::reload::on_hangup;
 use crate::runtime::block_on;
 use crate::service_manager;
 use crate::signals::{CTRL_C, Signals};
@@ -88,8 +88,7 @@ fn run_logged(source: ConfigSource, resolved: Resolved, log: Log) -> Result<u8, 
     let handle = consensus.handle().clone();
     let entries = resolved.config.entries.clone();
     let stop = block_on(&runtime, async {
-        let hangups = Hangups::new()?;
-        tokio::spawn(hangups.reload(source, log, entries));
+        on_hangup(source, log, entries)?;
         serve(resolved.config, handle).await
     });
     // A task that waits for a disk must not delay the exit.
@@ -100,7 +99,8 @@ fn run_logged(source: ConfigSource, resolved: Resolved, log: Log) -> Result<u8, 
 
 /// Returns whether this process has keys or tokens in its memory.
 fn has_secrets(config: &Config) -> bool {
-    config.auth.enabled || config.tls.key.is_some() || config.tls.peer_key.is_some()
+    let has_keys = config.tls.key.is_some() || config.tls.peer_key.is_some();
+    has_keys || config.auth.enabled || config.compat.tinyid_tokens.is_some()
 }
 
 /// Logs the first facts that an operator needs: the program's version, its addresses and the
@@ -132,16 +132,10 @@ async fn serve(config: Config, consensus: Handle) -> Result<Option<Stop>, Failur
     let patience = config.http.drain + STOP_PATIENCE;
     let mut signals = Signals::of_server()?;
     let descriptors = Descriptors::raised().map_err(|error| Failure::failed(error.to_string()))?;
-    let Descriptors {
-        all,
-        clients,
-        peers,
-        ..
-    } = descriptors;
     tracing::info!(
-        all,
-        clients,
-        peers,
+        all = descriptors.all,
+        clients = descriptors.clients,
+        peers = descriptors.peers,
         "the limit of open files, and the maximum numbers of connections"
     );
     let ports = match Ports::os(&config, descriptors, consensus) {

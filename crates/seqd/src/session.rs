@@ -110,8 +110,8 @@ pub(crate) struct Session {
     /// The options of `client`.
     pub(crate) options: Options,
     pub(crate) format: Format,
-    quiet: bool,
-    verbose: bool,
+    pub(crate) is_quiet: bool,
+    pub(crate) is_verbose: bool,
     yes: bool,
     pub(crate) is_dry_run: bool,
 }
@@ -138,8 +138,8 @@ impl Session {
             client: Client::new(options.clone())?,
             options,
             format: global.output,
-            quiet: global.quiet,
-            verbose: global.verbose,
+            is_quiet: global.quiet,
+            is_verbose: global.verbose,
             yes: global.yes,
             is_dry_run: global.dry_run,
         })
@@ -147,11 +147,7 @@ impl Session {
 
     /// Prints the effect of a change, as the server has computed it.
     pub(crate) fn print_plan(&self, plan: &Plan) -> Result<u8, Failure> {
-        let mut report = Report::new(plan)?
-            .with_columns(&["effect"])
-            .with_people(format!("{}\n", plan.effect));
-        report.row(vec![plan.effect.clone()]);
-        self.print(&report)
+        self.print(&Report::new(plan)?.with_values("effect", vec![plan.effect.clone()]))
     }
 
     /// Prints the result of a command that has succeeded.
@@ -186,22 +182,14 @@ impl Session {
 
     /// Prints a line for people on stderr, unless `--quiet` is set.
     pub(crate) fn note(&self, text: &str) {
-        if !self.quiet {
+        if !self.is_quiet {
             write_stderr(&format!("{text}\n"));
         }
     }
 
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.quiet
-    }
-
-    pub(crate) fn is_verbose(&self) -> bool {
-        self.verbose
-    }
-
     /// Prints a line on stderr if `--verbose` is set.
     pub(crate) fn verbose_note(&self, text: &str) {
-        if self.verbose {
+        if self.is_verbose {
             self.note(text);
         }
     }

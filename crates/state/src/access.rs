@@ -12,10 +12,9 @@ use std::fmt;
 use seqd_idgen::WallMs;
 use serde::{Deserialize, Serialize};
 
-use crate::codec::Versioned;
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::newtypes::AccessId;
-use crate::table::Record;
+use crate::table::record;
 
 /// The maximum number of tokens. All of them are held in memory, and at maximum size they take 6
 /// MiB of a snapshot.
@@ -73,7 +72,7 @@ pub struct AccessRecord {
     /// Shown to users only.
     pub description: String,
     /// The wall clock of the entry that created the token.
-    #[serde(with = "crate::foreign::wall_ms")]
+    #[serde(with = "crate::foreign::WallMsDef")]
     pub created: WallMs,
     /// The time in Unix milliseconds from which the token is refused.
     pub expires_ms: Option<u64>,
@@ -88,15 +87,7 @@ impl AccessRecord {
     }
 }
 
-impl Versioned for AccessRecord {
-    const KIND: u8 = 20;
-    const VERSION: u8 = 1;
-}
-
-impl Record for AccessRecord {
-    type Key = AccessId;
-    const PREFIX: u8 = b'x';
-}
+record!(AccessRecord, kind 20, version 1, prefix b'x', key AccessId);
 
 /// A change of the tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

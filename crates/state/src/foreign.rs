@@ -1,39 +1,22 @@
-//! The encoding of idgen's types, which do not implement serialisation: modules for
+//! The encoding of idgen's types, which do not implement serialisation: types and modules for
 //! `#[serde(with)]`.
 //!
 //! A decoded progression or layout is validated, so bytes that violate its rules are malformed.
 
-use seqd_idgen::{FieldOrder, FirstSequence, LayoutSpec};
+use seqd_idgen::{FieldOrder, FirstSequence, LayoutSpec, Tick, WallMs, WorkerId};
 use serde::{Deserialize, Serialize};
 
-/// A newtype around an integer, encoded as the integer.
-macro_rules! as_integer {
-    ($($module:ident: $type:ident as $integer:ty;)*) => {$(
-        pub(crate) mod $module {
-            use seqd_idgen::$type;
-            use serde::{Deserialize, Deserializer, Serialize, Serializer};
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Tick")]
+pub(crate) struct TickDef(u64);
 
-            pub(crate) fn serialize<S: Serializer>(
-                value: &$type,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
-                value.0.serialize(serializer)
-            }
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "WallMs")]
+pub(crate) struct WallMsDef(u64);
 
-            pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-                deserializer: D,
-            ) -> Result<$type, D::Error> {
-                <$integer>::deserialize(deserializer).map($type)
-            }
-        }
-    )*};
-}
-
-as_integer! {
-    tick: Tick as u64;
-    wall_ms: WallMs as u64;
-    worker_id: WorkerId as u32;
-}
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "WorkerId")]
+pub(crate) struct WorkerIdDef(u32);
 
 pub(crate) mod option_tick {
     use seqd_idgen::Tick;

@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// The key of a record in a table.
 pub(crate) trait TableKey: Ord + Clone + fmt::Debug {
+    /// True if a table with such keys has at most one record.
+    const IS_SINGLE: bool = false;
     /// Appends the part of a row's key after the prefix. Keys sort in the order of these bytes.
     fn write(&self, bytes: &mut Vec<u8>);
     fn read(bytes: &[u8]) -> Option<Self>;
@@ -15,6 +17,8 @@ pub(crate) trait TableKey: Ord + Clone + fmt::Debug {
 
 /// The key of a table of at most one record.
 impl TableKey for () {
+    const IS_SINGLE: bool = true;
+
     fn write(&self, _: &mut Vec<u8>) {}
 
     fn read(bytes: &[u8]) -> Option<Self> {

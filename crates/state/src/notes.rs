@@ -6,13 +6,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::Versioned;
 use crate::codec::frame::{FrameRow, FrameTable, row};
 use crate::context::ApplyContext;
 use crate::deadlines::{Deadlines, Expiring, Passing};
 use crate::level::Level;
 use crate::newtypes::ClusterMs;
-use crate::table::{Record, Table};
+use crate::table::{Table, record};
 
 /// The maximum size of a note and of its name, in bytes, so that a row stays small.
 pub const MAX_BYTES: usize = 256;
@@ -84,15 +83,7 @@ pub struct NoteRecord {
     pub until: ClusterMs,
 }
 
-impl Versioned for NoteRecord {
-    const KIND: u8 = 62;
-    const VERSION: u8 = 1;
-}
-
-impl Record for NoteRecord {
-    type Key = String;
-    const PREFIX: u8 = b'z';
-}
+record!(NoteRecord, kind 62, version 1, prefix b'z', key String);
 
 impl Expiring for NoteRecord {
     fn deadline(&self, _: &String, _: &ApplyContext<'_>) -> Option<ClusterMs> {

@@ -13,7 +13,7 @@ use crate::newtypes::ClusterMs;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Stamp {
     /// The leader's wall clock, in Unix milliseconds.
-    #[serde(with = "crate::foreign::wall_ms")]
+    #[serde(with = "crate::foreign::WallMsDef")]
     pub wall_ms: WallMs,
     /// The cluster's own clock. `apply` takes the maximum, so it never decreases.
     pub cluster_ms: ClusterMs,

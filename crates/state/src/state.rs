@@ -71,9 +71,7 @@ impl State {
             .map(|context| self.tables.deadlines(&context));
         self.deadlines = deadlines.unwrap_or_default();
     }
-}
 
-impl State {
     #[must_use]
     pub fn is_founded(&self) -> bool {
         self.settings().is_some()

@@ -19,8 +19,6 @@ pub(crate) trait Record: Versioned + Clone + Debug {
     type Key: TableKey;
     /// The first byte of the rows' keys. Never reused.
     const PREFIX: u8;
-    /// True if the table has at most one record.
-    const IS_SINGLE: bool = false;
     /// Returns whether a decoded record satisfies the rules of its type.
     fn is_sound(&self) -> bool {
         true
@@ -31,12 +29,12 @@ pub(crate) trait Record: Versioned + Clone + Debug {
     fn charge(&self, _key: &Self::Key, _charge: &mut dyn FnMut(Tenant, u64)) {}
 }
 
-/// Implements [`Record`] for a table of at most one record. `sound` is the function that checks the
-/// record's rules.
-macro_rules! singleton {
+/// Implements [`Record`]. The key `()` is that of a table of at most one record. `sound` is the
+/// function that checks the record's rules.
+macro_rules! record {
     (
-        $record:ty, kind $kind:literal, version $version:literal, prefix $prefix:literal
-        $(, sound $sound:expr)?
+        $record:ty, kind $kind:literal, version $version:literal, prefix $prefix:literal,
+        key $key:ty $(, sound $sound:expr)?
     ) => {
         impl $crate::codec::Versioned for $record {
             const KIND: u8 = $kind;
@@ -44,9 +42,8 @@ macro_rules! singleton {
         }
 
         impl $crate::table::Record for $record {
-            type Key = ();
+            type Key = $key;
             const PREFIX: u8 = $prefix;
-            const IS_SINGLE: bool = true;
 
             $(fn is_sound(&self) -> bool {
                 $sound(self)
@@ -54,7 +51,7 @@ macro_rules! singleton {
         }
     };
 }
-pub(crate) use singleton;
+pub(crate) use record;
 
 #[derive(Debug, Clone)]
 struct RowSlot<R> {

@@ -18,6 +18,7 @@ use crate::layouts::LayoutRecord;
 use crate::level::Level;
 use crate::locks::record::LockRecord;
 use crate::locks::tally::LockTally;
+use crate::newtypes::TableKey;
 use crate::row::{Row, RowChange, RowError, Undrained};
 use crate::sequences::record::SequenceRecord;
 use crate::table::{Record, Table};
@@ -82,7 +83,10 @@ macro_rules! tables {
 
             pub(crate) fn is_single(prefix: u8) -> bool {
                 match prefix {
-                    $($(#[cfg($($when)*)])? <$record>::PREFIX => <$record>::IS_SINGLE,)*
+                    $(
+                        $(#[cfg($($when)*)])?
+                        <$record>::PREFIX => <$record as Record>::Key::IS_SINGLE,
+                    )*
                     _ => false,
                 }
             }

@@ -32,6 +32,7 @@ mod tests;
 mod writer;
 
 use std::io;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -88,7 +89,7 @@ enum FrameKind {
 }
 
 /// The description of a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SnapshotHeader {
     pub cluster_id: String,
     /// The index of the last entry in the snapshot.
@@ -123,14 +124,7 @@ impl Versioned for Footer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotFile {
     pub path: PathBuf,
-    pub cluster_id: String,
-    /// The index of the last entry in the snapshot.
-    pub index: u64,
-    pub term: u64,
-    /// The log ID of that entry, as the caller encodes it.
-    pub log_id: Vec<u8>,
-    /// The membership at that entry, as the caller encodes it.
-    pub membership: Vec<u8>,
+    pub header: SnapshotHeader,
     pub rows: u64,
     /// The digest of the rows, as in [`crate::checkpoint::Checkpoint`].
     pub digest: u128,
@@ -139,25 +133,22 @@ pub struct SnapshotFile {
 
 impl SnapshotFile {
     fn new(path: PathBuf, header: SnapshotHeader, footer: Footer, len: u64) -> SnapshotFile {
-        let SnapshotHeader {
-            cluster_id,
-            index,
-            term,
-            log_id,
-            membership,
-        } = header;
         let Footer { rows, digest } = footer;
         SnapshotFile {
             path,
-            cluster_id,
-            index,
-            term,
-            log_id,
-            membership,
+            header,
             rows,
             digest,
             len,
         }
+    }
+}
+
+impl Deref for SnapshotFile {
+    type Target = SnapshotHeader;
+
+    fn deref(&self) -> &SnapshotHeader {
+        &self.header
     }
 }
 

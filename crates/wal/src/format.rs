@@ -14,8 +14,6 @@ use seqd_guards::is_out;
 /// The only version.
 pub(crate) const VERSION: u32 = 1;
 pub(crate) const HEADER_BYTES: usize = 64;
-/// The bytes that a batch adds to its records, with maximum padding.
-pub(crate) const BATCH_OVERHEAD_BYTES: usize = BATCH_HEADER_BYTES + CRC_BYTES + ALIGN - 1;
 /// The bytes that a record adds to its content.
 pub(crate) const RECORD_HEADER_BYTES: usize = 16;
 /// Batches begin at multiples of this, so that a search need not try every byte.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use seqd_disk::{Disk, DiskFile};
 
 use crate::error::WalError;
-use crate::index::{LogIndex, Marks};
+use crate::index::LogIndex;
 use crate::read::read_slot;
 use crate::scan::{LoadedSegment, Scan, TornTail, split_at_gap};
 use crate::segment::SegmentNumber;
@@ -126,29 +126,20 @@ impl Inspection {
     }
 
     fn take(&mut self, scan: Scan) {
-        let Scan {
-            marks,
-            index,
-            files,
-            ..
-        } = scan;
-        let Marks {
-            vote,
-            committed,
-            purged,
-            ..
-        } = marks;
         let mut live: BTreeMap<SegmentNumber, (u64, u64)> = BTreeMap::new();
-        for at in index.first()..index.next() {
-            if let Some(number) = index.get(at).and_then(|slot| slot.segment) {
+        for at in scan.index.first()..scan.index.next() {
+            if let Some(number) = scan.index.get(at).and_then(|slot| slot.segment) {
                 live.entry(number).or_insert((at, at)).1 = at;
             }
         }
-        for (segment, number) in self.segments.iter_mut().zip(files.keys()) {
+        for (segment, number) in self.segments.iter_mut().zip(scan.files.keys()) {
             segment.entries = live.get(number).copied();
         }
-        (self.vote, self.committed, self.purged) = (vote, committed, purged);
-        (self.index, self.files) = (index, files);
+        self.vote = scan.marks.vote;
+        self.committed = scan.marks.committed;
+        self.purged = scan.marks.purged;
+        self.index = scan.index;
+        self.files = scan.files;
     }
 
     /// Returns the index of the first entry, or of the next entry if there is none.

@@ -19,20 +19,15 @@ enum Job {
 /// The writer's handle. At most one segment is requested or ready at a time.
 pub(crate) struct Preparer {
     maker: Maker,
-    worker: Worker,
+    /// `None` if the caller's thread does the work, see [`crate::Pump`].
+    helper: Option<Helper>,
     stage: Stage,
 }
 
-enum Worker {
-    Thread(Helper),
-    /// The thread of the caller, see [`crate::Pump`].
-    Caller,
-}
-
 struct Helper {
-    jobs: Option<Sender<Job>>,
+    jobs: Sender<Job>,
     ready: Receiver<Result<Prepared, WalFailure>>,
-    thread: Option<JoinHandle<()>>,
+    thread: JoinHandle<()>,
 }
 
 enum Stage {
@@ -45,7 +40,7 @@ impl Preparer {
     pub(crate) fn inline(disk: Arc<dyn Disk>, dir: PathBuf, seeds: Seeds) -> Self {
         Self {
             maker: Maker::new(disk, dir, seeds),
-            worker: Worker::Caller,
+            helper: None,
             stage: Stage::Idle,
         }
     }
@@ -71,10 +66,10 @@ impl Preparer {
             })?;
         Ok(Self {
             maker,
-            worker: Worker::Thread(Helper {
-                jobs: Some(jobs),
+            helper: Some(Helper {
+                jobs,
                 ready,
-                thread: Some(thread),
+                thread,
             }),
             stage: Stage::Idle,
         })
@@ -85,13 +80,13 @@ impl Preparer {
         if !matches!(self.stage, Stage::Idle) {
             return;
         }
-        match &self.worker {
-            Worker::Thread(helper) => {
+        match &self.helper {
+            Some(helper) => {
                 if helper.send(Job::Prepare { number, len }) {
                     self.stage = Stage::Asked;
                 }
             }
-            Worker::Caller => {
+            None => {
                 let made = self.maker.create(number, len);
                 self.hold(made);
             }
@@ -102,7 +97,7 @@ impl Preparer {
     /// one if the prepared segment is too short or failed. A failed file is discarded as a whole,
     /// so no sync is repeated, and the disk may have space again.
     pub(crate) fn take(&mut self, number: SegmentNumber, len: u64) -> Result<Prepared, WalFailure> {
-        if let (Stage::Asked, Worker::Thread(helper)) = (&self.stage, &self.worker) {
+        if let (Stage::Asked, Some(helper)) = (&self.stage, &self.helper) {
             let made = helper.recv(number);
             self.stage = Stage::Idle;
             self.hold(made);
@@ -112,19 +107,17 @@ impl Preparer {
             Stage::Ready(unfit) => unfit.discard(&*self.maker.disk),
             _ => {}
         }
-        match &self.worker {
-            Worker::Thread(helper) if helper.send(Job::Prepare { number, len }) => {
-                helper.recv(number)
-            }
-            Worker::Thread(_) => Err(gone(number)),
-            Worker::Caller => self.maker.create(number, len),
+        match &self.helper {
+            Some(helper) if helper.send(Job::Prepare { number, len }) => helper.recv(number),
+            Some(_) => Err(gone(number)),
+            None => self.maker.create(number, len),
         }
     }
 
     pub(crate) fn remove(&mut self, numbers: Vec<SegmentNumber>) {
-        match &self.worker {
-            Worker::Thread(helper) => drop(helper.send(Job::Remove(numbers))),
-            Worker::Caller => self.maker.remove(&numbers),
+        match &self.helper {
+            Some(helper) => drop(helper.send(Job::Remove(numbers))),
+            None => self.maker.remove(&numbers),
         }
     }
 
@@ -138,9 +131,7 @@ impl Preparer {
 
 impl Helper {
     fn send(&self, job: Job) -> bool {
-        self.jobs
-            .as_ref()
-            .is_some_and(|jobs| jobs.send(job).is_ok())
+        self.jobs.send(job).is_ok()
     }
 
     fn recv(&self, number: SegmentNumber) -> Result<Prepared, WalFailure> {
@@ -154,17 +145,15 @@ impl Drop for Preparer {
         if let Stage::Ready(prepared) = mem::replace(&mut self.stage, Stage::Idle) {
             prepared.discard(&*self.maker.disk);
         }
-        let Worker::Thread(helper) = &mut self.worker else {
+        let Some(helper) = self.helper.take() else {
             return;
         };
-        helper.jobs = None;
+        drop(helper.jobs);
         for prepared in helper.ready.iter().flatten() {
             prepared.discard(&*self.maker.disk);
         }
-        if let Some(thread) = helper.thread.take() {
-            // The thread panics only with a disk of a test.
-            let _ = thread.join();
-        }
+        // The thread panics only with a disk of a test.
+        let _ = helper.thread.join();
     }
 }
 

@@ -62,7 +62,7 @@ impl Pump {
     /// Writes a witness, as an idle log does after its delay.
     pub fn write_witness(&self) {
         if let Some(mut driven) = self.lock() {
-            let committed = driven.shared.take_committed();
+            let committed = driven.shared.lock().committed.take();
             let calls = Vec::new();
             driven.round(Work::Write { calls, committed });
         }
@@ -81,7 +81,7 @@ impl Pump {
 impl Driven {
     fn step(&mut self) -> bool {
         if let Some(failure) = &self.failure {
-            let calls = self.shared.refused();
+            let calls = self.shared.lock().refused();
             let any = calls.is_some();
             refuse(calls.unwrap_or_default(), failure);
             return any;
@@ -90,7 +90,8 @@ impl Driven {
             return false;
         };
         let unwitnessed = writer.unwitnessed_since.is_some();
-        match self.shared.work(writer.max_batch_bytes, unwitnessed) {
+        let work = (self.shared.lock()).work(writer.max_batch_bytes, unwitnessed);
+        match work {
             None => return false,
             Some(Work::Close) => self.writer = None,
             Some(work) => self.round(work),

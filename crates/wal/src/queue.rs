@@ -177,16 +177,6 @@ impl Shared {
         }
     }
 
-    /// Returns the next work without waiting for it.
-    pub(crate) fn work(&self, max_batch_bytes: usize, unwitnessed: bool) -> Option<Work> {
-        self.lock().work(max_batch_bytes, unwitnessed)
-    }
-
-    /// Takes the committed mark for a witness.
-    pub(crate) fn take_committed(&self) -> Option<Vec<u8>> {
-        self.lock().committed.take()
-    }
-
     /// [`Self::stalled_for`] counts from here until the batch is durable or the log failed.
     pub(crate) fn write_begins(&self) {
         // 2^64 nanoseconds are more than five centuries.
@@ -246,11 +236,6 @@ impl Shared {
             state = wait(&self.wake_writer, state);
         }
         state.refused()
-    }
-
-    /// After a failure, returns the queued calls, if there are any.
-    pub(crate) fn refused(&self) -> Option<Vec<Queued>> {
-        self.lock().refused()
     }
 
     pub(crate) fn close(&self) {

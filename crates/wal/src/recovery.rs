@@ -24,7 +24,7 @@ use crate::writer::encode_opening;
 use seqd_disk::{Disk, DiskFile};
 
 /// The result of an open, which is durable.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recovered {
     pub vote: Option<Vec<u8>>,
     /// The last saved committed mark that reached the disk. It may be older than the last one
@@ -122,14 +122,6 @@ fn create(
         .publish(disk, dir, opening)
         .map_err(|failure| WalError::from_failure(&failure))?;
     sync_folders(disk, dir)?;
-    let recovered = Recovered {
-        vote: None,
-        committed: None,
-        purged: None,
-        first_index: marks.first,
-        last: None,
-        torn: None,
-    };
     Ok(OpenedLog {
         files: BTreeMap::from([(segment.number, Arc::clone(&segment.file))]),
         segment,
@@ -139,7 +131,7 @@ fn create(
         index: LogIndex::default(),
         holdings: Holdings::default(),
         unwitnessed: false,
-        recovered,
+        recovered: Recovered::default(),
     })
 }
 
@@ -166,21 +158,14 @@ fn finish(mut scan: Scan, end: SegmentEnd, torn: Option<TornTail>) -> Result<Ope
             // The last entry may be in any segment, because batches without entries may follow it.
             let number = slot.segment.unwrap_or(end.loaded.number);
             let file = scan.files.get(&number).unwrap_or(&end.loaded.file);
-            let bytes = read_slot(&**file, &slot);
-            Some((
-                index,
-                bytes.map_err(|e| WalError::io(&end.loaded.path, "read", e))?,
-            ))
+            let bytes = read_slot(&**file, &slot).map_err(|e| {
+                let path = end.loaded.path.with_file_name(number.file_name());
+                WalError::io(&path, "read", e)
+            })?;
+            Some((index, bytes))
         }
     };
-    let LoadedSegment {
-        number,
-        path,
-        file,
-        seed,
-        bytes,
-        ..
-    } = end.loaded;
+    let loaded = end.loaded;
     scan.older.pop();
     let recovered = Recovered {
         vote: scan.marks.vote.clone(),
@@ -190,15 +175,14 @@ fn finish(mut scan: Scan, end: SegmentEnd, torn: Option<TornTail>) -> Result<Ope
         last,
         torn,
     };
-    let (len, tail) = (bytes.len() as u64, end.at as u64);
     Ok(OpenedLog {
         segment: TailSegment {
-            number,
-            seed,
-            path,
-            file,
-            len,
-            tail,
+            number: loaded.number,
+            seed: loaded.seed,
+            path: loaded.path,
+            file: loaded.file,
+            len: loaded.bytes.len() as u64,
+            tail: end.at as u64,
         },
         older: scan.older,
         sequence: scan.sequence,

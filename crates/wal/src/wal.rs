@@ -107,8 +107,7 @@ impl Wal {
         let dir = options.dir.clone();
         let cannot_start = |e| WalError::io(&dir, "start a thread for", e);
         let (writer, recovered) = open_writer(options, |disk, dir, seeds| {
-            Preparer::spawn(disk, dir.clone(), seeds)
-                .map_err(|e| WalError::io(&dir, "start a thread for", e))
+            Preparer::spawn(disk, dir, seeds).map_err(cannot_start)
         })?;
         let shared = Arc::clone(&writer.shared);
         let thread = thread::Builder::new()

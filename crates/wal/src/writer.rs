@@ -14,7 +14,7 @@ use std::{io, mem};
 use seqd_guards::is_out;
 
 use crate::error::{FailedStep, WalFailure};
-use crate::format::{BATCH_OVERHEAD_BYTES, BatchBuffer, HEADER_BYTES, Kind, RECORD_HEADER_BYTES};
+use crate::format::{BatchBuffer, HEADER_BYTES, Kind};
 use crate::index::{EntrySlot, Holdings, Marks};
 use crate::preparer::Preparer;
 use crate::queue::{Op, Placed, Queued, Shared, Work};
@@ -186,11 +186,10 @@ impl Writer {
     /// Begins the next segment, with space for a batch of `batch_len`.
     fn roll(&mut self, batch_len: u64) -> Result<(), WalFailure> {
         let number = self.segment.number.next();
-        let opening_len = opening_len(&self.marks);
-        let need = HEADER_BYTES as u64 + opening_len as u64 + batch_len;
-        let prepared = self.preparer.take(number, self.segment_bytes.max(need))?;
         let mut opening = BatchBuffer::default();
         encode_opening(&mut opening, &self.marks);
+        let need = HEADER_BYTES as u64 + opening.finished_len() as u64 + batch_len;
+        let prepared = self.preparer.take(number, self.segment_bytes.max(need))?;
         let opening = opening.finish(prepared.seed, self.sequence + 1);
         let segment = prepared.publish(&*self.disk, &self.dir, opening)?;
         self.sequence += 1;
@@ -248,21 +247,6 @@ pub(crate) fn encode_opening(buffer: &mut BatchBuffer, marks: &Marks) {
     if let Some((upto, meta)) = &marks.purged {
         buffer.push(Kind::Purge, *upto, meta);
     }
-}
-
-/// Returns an upper bound for the length of the batch of [`encode_opening`].
-fn opening_len(marks: &Marks) -> usize {
-    let optional = [
-        marks.vote.as_deref(),
-        marks.committed.as_deref(),
-        marks.purged.as_ref().map(|(_, meta)| meta.as_slice()),
-    ];
-    let bytes: usize = optional
-        .into_iter()
-        .flatten()
-        .map(|bytes| RECORD_HEADER_BYTES + bytes.len())
-        .sum();
-    BATCH_OVERHEAD_BYTES + RECORD_HEADER_BYTES + size_of::<u64>() + bytes
 }
 
 /// A callback that panics must not prevent the others from receiving the result. Its panic is

@@ -413,10 +413,8 @@ fn a_batch_larger_than_a_segment_gets_a_longer_one() {
     assert_eq!(recovered.last, Some((2, b"small again".to_vec())));
     assert_eq!(wal.read(1..2, 0).unwrap()[0].bytes.len(), 50_000);
     // Zeros that are never copied take no memory.
-    let too_much = vec![Record {
-        index: 3,
-        bytes: vec![0; (1 << 30) + 1],
-    }];
+    let bytes = vec![0; (1 << 30) + 1];
+    let too_much = vec![Record { index: 3, bytes }];
     let answer = wait(|done| wal.append(too_much, done));
     assert_eq!(answer.unwrap_err().kind(), io::ErrorKind::InvalidInput);
 }
@@ -434,8 +432,14 @@ fn a_full_queue_makes_callers_wait() {
     wal.append(vec![record(0, [0; 2000])], order.done(0));
     disk.wait_for_held_sync();
     let (second, from) = (wal.clone(), order.clone());
-    let caller = thread::spawn(move || second.append(vec![record(1, "waits")], from.done(1)));
-    thread::sleep(Duration::from_millis(30));
+    let (begins, begun) = mpsc::channel();
+    let caller = thread::spawn(move || {
+        begins.send(()).unwrap();
+        second.append(vec![record(1, "waits")], from.done(1));
+    });
+    begun.recv_timeout(DEADLINE).unwrap();
+    // Only a call that does not wait would end within this time.
+    thread::sleep(Duration::from_millis(100));
     assert!(!caller.is_finished());
     disk.release_syncs();
     caller.join().unwrap();
@@ -452,11 +456,7 @@ fn a_closed_log_refuses_calls_and_still_reads() {
         wal.append(vec![record(index, "x")], order.done(index as u32));
     }
     wal.close().unwrap();
-    assert_eq!(
-        order.seen().len(),
-        10,
-        "all that was queued is written first"
-    );
+    assert_eq!(order.seen().len(), 10, "the queue is written first");
     assert_eq!(entries(&wal).len(), 10);
     let answer = wait(|done| wal.append(vec![record(10, "x")], done));
     assert_eq!(answer.unwrap_err().kind(), io::ErrorKind::BrokenPipe);

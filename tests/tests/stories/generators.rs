@@ -267,7 +267,7 @@ fn exhausted_workers_are_named_with_a_time_and_waited_for() {
         }
         let third = IdGenerator::start(clients[1].clone(), options("tiny", "three")).unwrap();
         let refused = third
-            .ids_within(1, Duration::from_secs(1))
+            .ids_within(1, Duration::from_secs(5))
             .await
             .unwrap_err();
         let GenerateError::WorkersExhausted { until, .. } = &refused else {

@@ -372,10 +372,7 @@ fn one_of_three_is_elected_and_another_when_it_is_gone() {
         std::thread::sleep(Duration::from_millis(300));
         times(&held.notes).len() > before
     };
-    wait::until("one runs", PATIENCE, || {
-        all.iter().any(runs_now).then_some(())
-    });
-    let at = all.iter().position(runs_now).unwrap();
+    let at = wait::until("one runs", PATIENCE, || all.iter().position(runs_now));
     let first = all.remove(at);
     assert!(!all.iter().any(runs_now), "two run");
     first.signal(Signal::KILL);

@@ -10,12 +10,11 @@ use tokio::time::sleep;
 use super::acquire::{LEAST_LIMIT, lasts, millis};
 use super::asks::Asks;
 use super::error::{FailureKind, LockLost};
-use crate::boot_clock::BootTime;
+use crate::boot_clock::{BootTime, sleep_until_by};
 use crate::error::Error;
 
-/// The interval at which the boot clock is read, because timers do not advance while the machine is
-/// suspended.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The pause before the first retry of a release. Each further pause is longer by this time.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// The known state of a hold.
 #[derive(Clone, Debug)]
@@ -62,8 +61,8 @@ impl<A: Asks> Keeper<A> {
     async fn renew(&self) -> LockLost {
         loop {
             // Two thirds of the known time remain as a reserve for failed renewals.
-            self.sleep_until(self.until().before(self.ttl / 3 * 2))
-                .await;
+            let due = self.until().before(self.ttl / 3 * 2);
+            sleep_until_by(due, self.clock).await;
             let mut why = None;
             loop {
                 let now = (self.clock)();
@@ -76,7 +75,7 @@ impl<A: Asks> Keeper<A> {
                 let renewed = self.asks.renew(&self.name, &renewal, limit);
                 let renewed = tokio::select! {
                     renewed = renewed => renewed,
-                    () = self.sleep_until(now.after(left)) => continue,
+                    () = sleep_until_by(now.after(left), self.clock) => continue,
                 };
                 match renewed.map_err(FailureKind::of) {
                     Ok(held) => {
@@ -93,16 +92,6 @@ impl<A: Asks> Keeper<A> {
                     }
                 }
             }
-        }
-    }
-
-    async fn sleep_until(&self, moment: BootTime) {
-        loop {
-            let left = moment.since((self.clock)());
-            if left.is_zero() {
-                return;
-            }
-            sleep(left.min(LOOK_EVERY)).await;
         }
     }
 
@@ -125,7 +114,7 @@ pub(super) async fn release<A: Asks>(asks: &A, name: &str, lease: &str) -> Resul
         attempts += 1;
         match asks.release(name, &request).await.map_err(FailureKind::of) {
             Ok(()) | Err(FailureKind::NotHeld(_) | FailureKind::Held(_)) => return Ok(()),
-            Err(FailureKind::Again(_)) if attempts < 5 => sleep(LOOK_EVERY * attempts).await,
+            Err(FailureKind::Again(_)) if attempts < 5 => sleep(AGAIN * attempts).await,
             Err(FailureKind::Again(error) | FailureKind::Never(error)) => return Err(error),
         }
     }

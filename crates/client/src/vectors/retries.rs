@@ -15,7 +15,7 @@ use crate::endpoint::parse_endpoints;
 use crate::error::Error;
 
 /// The deadline of a request. Two endpoints share it, so a silent one takes a part of it.
-const TIMEOUT: Duration = Duration::from_millis(400);
+const TIMEOUT: Duration = Duration::from_millis(1500);
 
 const GOOD: &str = r#"{"id":"7","layout":"default","worker":1,"node":"n1","ranges":[],"first":"7","last":"7","count":1,"increment":"1","mode":"strict"}"#;
 

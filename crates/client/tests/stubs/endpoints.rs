@@ -11,7 +11,8 @@ use seqd_client::api::{IdQuery, LockQuery, NextRequest, exit};
 
 use super::{BUSY, Stub, answer, answers, client, closed, counted, hung, response, stub};
 
-const TIMEOUT: Option<Duration> = Some(Duration::from_secs(2));
+/// Half of it is enough for a stub on a busy machine.
+const TIMEOUT: Option<Duration> = Some(Duration::from_secs(5));
 const ID: &str = r#"{"id":"7","layout":"default","worker":1,"node":"n1","news":true}"#;
 const NEXT: &str =
     r#"{"ranges":[],"first":"1","last":"2","count":2,"increment":"1","mode":"strict"}"#;
@@ -136,19 +137,21 @@ async fn a_node_that_hangs_leaves_time_for_the_next_and_is_sent_nothing_that_cha
 
 #[tokio::test]
 async fn each_endpoint_gets_the_whole_wait_that_the_node_may_use_up() {
-    const WAIT: Duration = Duration::from_millis(1500);
+    // Endpoints that shared the wait would each have less time than it takes.
+    const WAIT: Duration = Duration::from_secs(3);
+    const TIMEOUT: Option<Duration> = Some(Duration::from_secs(4));
     let lock = || response(200, "", LOCK.len(), LOCK.as_bytes());
     let late = || counted(Stub::SendAfter(WAIT, lock()));
     let waits = LockQuery {
-        wait_ms: Some(1500),
+        wait_ms: Some(3000),
         ..LockQuery::default()
     };
     let ((first, _), (second, asked)) = (late(), late());
-    let three = client(&[first, second, second], Some(Duration::from_secs(1)));
+    let three = client(&[first, second, second], TIMEOUT);
     three.lock("a", &waits).await.unwrap();
     assert_eq!(asked.load(Ordering::SeqCst), 0);
     let (silent, _listener) = hung();
-    let last = client(&[silent, silent, first], Some(Duration::from_secs(1)));
+    let last = client(&[silent, silent, first], TIMEOUT);
     last.lock("a", &waits).await.unwrap();
 }
 

@@ -53,7 +53,6 @@ impl DiskFile for SimulatedFile {
             offset,
             len: buf.len() as u64,
             digest: digest(buf),
-            zeroes: buf.iter().all(|byte| *byte == 0),
             ..self.operation(&state, Call::Write)
         };
         if let Some(short) = state.short_write(&operation) {

@@ -45,7 +45,6 @@ pub struct Operation {
     pub len: u64,
     /// A hash of the written bytes.
     pub digest: u64,
-    pub zeroes: bool,
     pub outcome: Outcome,
 }
 
@@ -59,15 +58,8 @@ impl Operation {
             offset: 0,
             len: 0,
             digest: 0,
-            zeroes: false,
             outcome: Outcome::Done,
         }
-    }
-
-    /// Returns whether the path contains `part`.
-    #[must_use]
-    pub fn is_on(&self, part: &str) -> bool {
-        self.path.to_string_lossy().contains(part)
     }
 
     pub(super) fn hash_into(&self, hash: &mut u64) {

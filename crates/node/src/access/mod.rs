@@ -19,12 +19,13 @@ mod token;
 use std::fmt;
 use std::future::pending;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use seqd_api::{ErrorCode, Need, Scope};
 use seqd_guards::is_out;
 use seqd_idgen::{WallClock, WallMs};
+use seqd_net::Lock;
 use seqd_raft::ProposeError;
 use seqd_state::{AccessId, AccessRecord, Permission, Tenant};
 use tokio::time::{Instant, sleep};
@@ -54,7 +55,7 @@ struct Guard {
     counts_for: Duration,
     /// The last time at which this node had contact with its cluster. While it is longer ago than
     /// `counts_for`, only a linearizable read changes it.
-    in_touch: Mutex<Option<Instant>>,
+    in_touch: Lock<Option<Instant>>,
 }
 
 /// Checks the files with tokens that `config` names.
@@ -172,7 +173,7 @@ impl Access {
                 clock,
                 rates: Rates::default(),
                 counts_for,
-                in_touch: Mutex::default(),
+                in_touch: Lock::default(),
             })
         }))
     }
@@ -354,7 +355,7 @@ impl Guard {
 
     /// Returns whether the table of tokens that this node has applied is valid.
     fn is_current(&self) -> bool {
-        let last = *self.in_touch.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = *self.in_touch.lock();
         last.is_some_and(|last| last.elapsed() < self.counts_for)
     }
 
@@ -371,7 +372,7 @@ impl Guard {
                 return;
             }
         }
-        *self.in_touch.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
+        *self.in_touch.lock() = Some(begun);
     }
 
     fn on_token<R>(&self, id: AccessId, read: impl FnOnce(&AccessRecord) -> R) -> Option<R> {

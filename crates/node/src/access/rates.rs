@@ -5,9 +5,9 @@
 //! until which the token's requests have used up its rate.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use seqd_net::Lock;
 use seqd_state::{AccessId, MAX_TOKENS};
 use tokio::time::Instant;
 
@@ -15,12 +15,12 @@ use tokio::time::Instant;
 const BURST: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
-pub(super) struct Rates(Mutex<HashMap<AccessId, Instant>>);
+pub(super) struct Rates(Lock<HashMap<AccessId, Instant>>);
 
 impl Rates {
     /// Counts a request. If the rate is used up, refuses the request and returns the time to wait.
     pub(super) fn take(&self, id: AccessId, per_second: u32, now: Instant) -> Result<(), Duration> {
-        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.0.lock();
         // Revoked tokens leave entries that are not removed otherwise.
         if used.len() > 2 * MAX_TOKENS {
             used.retain(|_, until| *until > now);

@@ -139,13 +139,11 @@ async fn a_node_that_was_cut_off_applies_revocations_before_it_admits_tokens_aga
 #[tokio::test(start_paused = true)]
 async fn a_token_ends_by_the_node_s_own_clock() {
     let door = Door::new().await;
-    let ttl_ms = Some(1000);
-    let (id, token) = door
-        .create(CreateAccess {
-            ttl_ms,
-            ..request("read")
-        })
-        .await;
+    let expires = CreateAccess {
+        ttl_ms: Some(1000),
+        ..request("read")
+    };
+    let (id, token) = door.create(expires).await;
     door.clock.step(999);
     assert_eq!(door.shows(&token), Ok(Caller::Token(id)));
     door.clock.step(1);
@@ -188,13 +186,11 @@ async fn a_token_permits_the_requests_in_its_scope() {
 #[tokio::test(start_paused = true)]
 async fn a_token_has_its_rate() {
     let door = Door::new().await;
-    let per_second = Some(10);
-    let (_, token) = door
-        .create(CreateAccess {
-            per_second,
-            ..request("allocate")
-        })
-        .await;
+    let limited = CreateAccess {
+        per_second: Some(10),
+        ..request("allocate")
+    };
+    let (_, token) = door.create(limited).await;
     let served = || (0..100).filter(|_| door.shows(&token).is_ok()).count();
     assert_eq!(served(), 10, "served beyond its rate");
     advance(Duration::from_millis(500)).await;

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use seqd_api::without_secret;
+
 use super::sender::Sender;
 use crate::access::Caller;
 use crate::connections::ClientConnection;
@@ -78,56 +80,6 @@ impl Drop for Audit {
     }
 }
 
-/// The paths that name a token by its ID, the number of characters of an ID, and how many of a
-/// longer text are public: a one-time token begins with its ID, an access token does not.
-const OF_TOKENS: [(&str, usize, usize); 2] = [("/v1/tokens/", 11, 11), ("/v1/access/", 16, 0)];
-
-/// The beginning of an access token, and the number of hexadecimal digits of its ID. The secret
-/// follows after another underscore.
-const MARK: &str = "seqd_";
-const DIGITS: usize = 16;
-
-/// The target without text that may be the secret of a token.
-fn without_secret(target: &str) -> Cow<'_, str> {
-    match without_named_secret(target) {
-        Cow::Borrowed(target) => without_access_secret(target),
-        // It ends where the secret began.
-        cut => cut,
-    }
-}
-
-/// The target up to the ID of the first access token in it, such as in a query.
-fn without_access_secret(target: &str) -> Cow<'_, str> {
-    let is_token = |at: usize| {
-        let rest = &target.as_bytes()[at + MARK.len()..];
-        rest.get(DIGITS) == Some(&b'_') && rest[..DIGITS].iter().all(u8::is_ascii_hexdigit)
-    };
-    let mut tokens = target.match_indices(MARK).map(|(at, _)| at);
-    match tokens.find(|at| is_token(*at)) {
-        Some(at) => Cow::Owned(format!("{}...", &target[..at + MARK.len() + DIGITS])),
-        None => Cow::Borrowed(target),
-    }
-}
-
-/// The target without the secret of a token that its path names.
-fn without_named_secret(target: &str) -> Cow<'_, str> {
-    let of_token = OF_TOKENS
-        .into_iter()
-        .find_map(|(path, characters, public)| {
-            Some((path, target.strip_prefix(path)?, characters, public))
-        });
-    let Some((path, named, characters, public)) = of_token else {
-        return Cow::Borrowed(target);
-    };
-    match named.chars().nth(characters) {
-        Some(next) if !matches!(next, '/' | '?') => {
-            let public: String = named.chars().take(public).collect();
-            Cow::Owned(format!("{path}{public}..."))
-        }
-        _ => Cow::Borrowed(target),
-    }
-}
-
 /// The beginning of a long target.
 fn cut(target: Cow<'_, str>) -> Cow<'_, str> {
     if target.len() <= MOST_TARGET {
@@ -140,43 +92,20 @@ fn cut(target: Cow<'_, str>) -> Cow<'_, str> {
 
 /// Escapes everything except printable ASCII, because a target may contain any bytes above ASCII.
 fn plain(text: &str) -> String {
-    let escaped = |character: char| {
-        let is_plain = character.is_ascii_graphic();
-        let (own, code) = if is_plain {
-            (Some(character), None)
+    let mut plain = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_ascii_graphic() {
+            plain.push(character);
         } else {
-            (None, Some(character.escape_unicode()))
-        };
-        own.into_iter().chain(code.into_iter().flatten())
-    };
-    text.chars().flat_map(escaped).collect()
+            plain.extend(character.escape_unicode());
+        }
+    }
+    plain
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_target_has_no_secret_of_a_token() {
-        let whole = "/v1/tokens/1A2b3C4d5E6secretsecretsecretsecr?dry=1";
-        assert_eq!(without_secret(whole), "/v1/tokens/1A2b3C4d5E6...");
-        let whole = "/v1/access/seqd_0123456789abcdef_secret?dry_run=1";
-        assert_eq!(without_secret(whole), "/v1/access/...");
-        let pasted = "/v1/access?limit=1&prefix=seqd_0123456789abcdef_secret&after=a";
-        let expected = "/v1/access?limit=1&prefix=seqd_0123456789abcdef...";
-        assert_eq!(without_secret(pasted), expected);
-        for target in [
-            "/v1/access?prefix=seqd_0123456789abcdef",
-            "/v1/sequences/seqd_orders_",
-            "/v1/access/0123456789abcdef?dry_run=1",
-            "/v1/access/0123456789abcdef",
-            "/v1/tokens/1A2b3C4d5E6?a=b",
-            "/v1/tokens?limit=1",
-            "/v1/locks/a/break",
-        ] {
-            assert_eq!(without_secret(target), target);
-        }
-    }
 
     #[test]
     fn a_long_target_is_cut() {

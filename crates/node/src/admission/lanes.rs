@@ -8,16 +8,21 @@
 //! address. The width shrinks while timers are late and grows while they are not. A node with one
 //! client, or with idle time, has no lanes.
 //!
+//! The width does not apply to a client that sends less than half as many requests as the busiest
+//! one. Its requests also take long on a late node, so that a few at once would have to wait for
+//! each other, although others cause the lateness.
+//!
 //! A request that waits for other clients, for example for a lock, leaves its lane. Requests of the
 //! operator and of nodes have none.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seqd_api::{ErrorCode, Problem};
 use seqd_guards::is_out;
+use seqd_net::Lock;
 use seqd_state::Tenant;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -44,6 +49,9 @@ const LATE: Duration = Duration::from_micros(1_150);
 const TIMERS: u32 = 10;
 const EVERY: Duration = Duration::from_millis(2);
 
+/// Requests are counted over about this many measurements, which take a second.
+const MEMORY: usize = 32;
+
 /// After this many checks without a second client, the lanes end, and the node only checks for a
 /// second client at the interval below. A node with one client measures no timers.
 const ALONE: u32 = 12;
@@ -60,7 +68,9 @@ struct Shared {
     last: AtomicU64,
     /// True if another client has sent a request since the last check.
     has_alternated: AtomicBool,
-    lanes: Mutex<HashMap<Tenant, Lane>>,
+    lanes: Lock<HashMap<Tenant, Lane>>,
+    /// The largest number of recent requests of one client, at the last measurement.
+    busiest: AtomicUsize,
 }
 
 impl Default for Shared {
@@ -69,7 +79,8 @@ impl Default for Shared {
             width: AtomicUsize::new(OPEN),
             last: AtomicU64::new(0),
             has_alternated: AtomicBool::new(false),
-            lanes: Mutex::default(),
+            lanes: Lock::default(),
+            busiest: AtomicUsize::new(0),
         }
     }
 }
@@ -80,9 +91,15 @@ struct Lane {
     waiting: VecDeque<oneshot::Sender<Slot>>,
     /// The number of waiting requests after cancelled ones were last removed.
     uncancelled: usize,
+    /// The number of requests, of which each measurement subtracts one in `MEMORY`.
+    recent: usize,
 }
 
 impl Lane {
+    fn is_unused(&self) -> bool {
+        self.served == 0 && self.waiting.is_empty() && self.recent == 0
+    }
+
     /// Removes cancelled requests whenever the queue has doubled, because a client can cancel
     /// requests faster than its lane advances.
     fn remove_cancelled(&mut self) {
@@ -102,46 +119,41 @@ pub(crate) struct Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut lanes = self.shared.lanes();
+        let mut lanes = self.shared.lanes.lock();
         let Some(lane) = lanes.get_mut(&self.tenant) else {
             return;
         };
         lane.served -= 1;
         let passed = self.shared.pass(self.tenant, lane);
-        if lane.served == 0 && lane.waiting.is_empty() {
+        if lane.is_unused() {
             lanes.remove(&self.tenant);
         }
         drop(lanes);
-        passed.hand_out();
+        hand_out(passed);
     }
 }
 
-/// Slots for waiting requests. They are handed out while no lock is held, because dropping the slot
-/// of a cancelled request takes the lock.
-#[derive(Default)]
-struct Passed(Vec<(oneshot::Sender<Slot>, Slot)>);
+/// Slots for waiting requests.
+type Passed = Vec<(oneshot::Sender<Slot>, Slot)>;
 
-impl Passed {
-    fn hand_out(self) {
-        for (waiting, slot) in self.0 {
-            let _ = waiting.send(slot);
-        }
+/// Sends the slots to their requests. The caller must not hold the lock: the slot of a cancelled
+/// request is dropped here, which takes the lock.
+fn hand_out(passed: Passed) {
+    for (waiting, slot) in passed {
+        let _ = waiting.send(slot);
     }
 }
 
 impl Shared {
-    fn lanes(&self) -> MutexGuard<'_, HashMap<Tenant, Lane>> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Admits as many waiting requests as the width permits.
     fn pass(self: &Arc<Self>, tenant: Tenant, lane: &mut Lane) -> Passed {
-        let width = if is_out!(LanesHeld) {
+        let is_light = lane.recent < self.busiest.load(Ordering::Relaxed) / 2;
+        let width = if is_light || is_out!(LanesHeld) {
             OPEN
         } else {
             self.width.load(Ordering::Relaxed)
         };
-        let mut passed = Passed::default();
+        let mut passed = Passed::new();
         while lane.served < width
             && let Some(waiting) = lane.waiting.pop_front()
         {
@@ -150,7 +162,7 @@ impl Shared {
             }
             lane.served += 1;
             let shared = Arc::clone(self);
-            passed.0.push((waiting, Slot { shared, tenant }));
+            passed.push((waiting, Slot { shared, tenant }));
         }
         passed
     }
@@ -166,13 +178,14 @@ impl Lanes {
         let shared = &self.0;
         let (waiting, turn) = oneshot::channel();
         let passed = {
-            let mut lanes = shared.lanes();
+            let mut lanes = shared.lanes.lock();
             let lane = lanes.entry(tenant).or_default();
+            lane.recent += 1;
             lane.waiting.push_back(waiting);
             lane.remove_cancelled();
             shared.pass(tenant, lane)
         };
-        passed.hand_out();
+        hand_out(passed);
         Some(turn)
     }
 
@@ -193,17 +206,28 @@ impl Lanes {
         shared.width.load(Ordering::Relaxed) != OPEN
     }
 
+    /// Sets the width after a measurement.
     pub(crate) fn set_width(&self, width: usize) {
         let shared = &self.0;
         shared.width.store(width, Ordering::Relaxed);
-        let passed: Vec<Passed> = {
-            let mut lanes = shared.lanes();
-            let lanes = lanes.iter_mut();
-            lanes
-                .map(|(tenant, lane)| shared.pass(*tenant, lane))
-                .collect()
-        };
-        passed.into_iter().for_each(Passed::hand_out);
+        let mut passed = Passed::new();
+        {
+            let mut lanes = shared.lanes.lock();
+            let mut busiest = 0;
+            for lane in lanes.values_mut() {
+                lane.recent -= match width {
+                    OPEN => lane.recent,
+                    _ => lane.recent.div_ceil(MEMORY),
+                };
+                busiest = busiest.max(lane.recent);
+            }
+            shared.busiest.store(busiest, Ordering::Relaxed);
+            for (tenant, lane) in &mut *lanes {
+                passed.extend(shared.pass(*tenant, lane));
+            }
+            lanes.retain(|_, lane| !lane.is_unused());
+        }
+        hand_out(passed);
     }
 
     /// Measures the timers and sets the width. Never returns.
@@ -223,7 +247,7 @@ impl Lanes {
             };
             let width = self.0.width.load(Ordering::Relaxed);
             let next = next_width(width, late, has_several);
-            if next != width {
+            if next != width || next != OPEN {
                 self.set_width(next);
             }
         }
@@ -319,6 +343,26 @@ mod tests {
     }
 
     #[test]
+    fn a_client_with_less_than_half_the_requests_of_the_busiest_has_no_width() {
+        let lanes = Lanes::default();
+        lanes.set_width(2);
+        let _busy: Vec<Turn> = (0..100).map(|_| enter(&lanes, 1)).collect();
+        let mut light: Vec<Turn> = (0..3).map(|_| enter(&lanes, 2)).collect();
+        assert!(light[2].try_recv().is_err(), "nothing was measured yet");
+
+        lanes.set_width(2);
+        let slot = light[2].try_recv().expect("a light client does not wait");
+        assert!(enter(&lanes, 1).try_recv().is_err(), "the busiest waits");
+        let mut more: Vec<Turn> = (0..60).map(|_| enter(&lanes, 2)).collect();
+        assert!(more[0].try_recv().is_ok());
+        assert!(more[59].try_recv().is_err(), "it has become busy itself");
+
+        drop((more, light, slot));
+        lanes.set_width(OPEN);
+        assert!(!lanes.0.lanes.lock().contains_key(&tenant(2)));
+    }
+
+    #[test]
     fn cancelled_requests_do_not_stay_in_a_lane() {
         let lanes = Lanes::default();
         lanes.set_width(1);
@@ -327,7 +371,7 @@ mod tests {
         for _ in 0..10 * MANY {
             drop(enter(&lanes, 1));
         }
-        assert!(lanes.0.lanes()[&tenant(1)].waiting.len() <= MANY);
+        assert!(lanes.0.lanes.lock()[&tenant(1)].waiting.len() <= MANY);
         drop(slot);
         assert!(waits.try_recv().is_ok());
     }
@@ -355,7 +399,7 @@ mod tests {
         let served: Vec<Slot> = turns.iter_mut().flat_map(Turn::try_recv).collect();
         assert_eq!(served.len(), 3);
         drop(served);
-        assert!(lanes.0.lanes().is_empty());
+        assert!(lanes.0.lanes.lock().is_empty());
     }
 
     #[test]

@@ -4,8 +4,9 @@
 //! the tenant, and a wait allows the connection to be closed in favour of others. A task that is
 //! spawned for a request must inherit this context.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use seqd_net::Lock;
 use seqd_state::Tenant;
 
 use super::lanes::Slot;
@@ -21,7 +22,7 @@ pub(crate) struct Serving {
     tenant: Tenant,
     connection: Option<ClientConnection>,
     /// The place in the client's lane, held until the request waits for other clients.
-    slot: Option<Arc<Mutex<Option<Slot>>>>,
+    slot: Option<Arc<Lock<Option<Slot>>>>,
 }
 
 impl Serving {
@@ -35,7 +36,7 @@ impl Serving {
 
     /// Adds a place in a lane.
     pub(crate) fn with_slot(self, slot: Option<Slot>) -> Self {
-        let slot = slot.map(|slot| Arc::new(Mutex::new(Some(slot))));
+        let slot = slot.map(|slot| Arc::new(Lock::new(Some(slot))));
         Self { slot, ..self }
     }
 
@@ -55,7 +56,7 @@ impl Serving {
     pub(crate) fn pause() -> Option<Pause> {
         let paused = SERVING.try_with(|serving| {
             if let Some(slot) = &serving.slot {
-                slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+                slot.lock().take();
             }
             let connection = serving.connection.as_ref();
             connection.map(ClientConnection::pause)

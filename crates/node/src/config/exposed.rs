@@ -31,10 +31,8 @@ pub fn check_exposed(config: &Config) -> Result<Option<String>, ConfigError> {
 pub(crate) fn exposed(config: &Config) -> Vec<String> {
     let (peer, tls) = (config.peer.listen, &config.tls);
     let mut open = Vec::new();
-    for (key, listen) in config
-        .clients_ports()
-        .filter(|(_, listen)| is_exposed(*listen))
-    {
+    let ports = config.clients_ports();
+    for (key, listen) in ports.filter(|(_, listen)| is_exposed(*listen)) {
         let clients = format!("{key} = {listen} serves other machines");
         if tls.cert.is_none() {
             open.push(format!("{clients} without TLS (tls.cert, tls.key)"));

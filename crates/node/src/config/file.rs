@@ -12,9 +12,8 @@ pub(super) fn read(path: &str, text: &str) -> Result<Vec<(&'static Key, String)>
         .map_err(|error: toml::de::Error| unreadable(path, text, &error))?;
     let mut found = Vec::new();
     for (section, value) in table {
-        let known = KEYS.iter().any(|key| section_of(key) == section);
         let inner = match value {
-            toml::Value::Table(inner) if known => inner,
+            toml::Value::Table(inner) if keys_have(&section) => inner,
             _ => return Err(unknown_section(path, &section)),
         };
         for (name, value) in inner {

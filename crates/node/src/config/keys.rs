@@ -75,19 +75,14 @@ pub struct Entry {
 }
 
 fn entries(values: &Values) -> Vec<Entry> {
-    let entry = |key: &'static Key| match values.get(key.name) {
-        Some(given) => Entry {
+    let entry = |key: &'static Key| {
+        let given = values.get(key.name);
+        Entry {
             key,
-            value: Some(as_toml(key.kind, given)),
-            json: as_json(key.kind, given),
-            origin: given.origin.clone(),
-        },
-        None => Entry {
-            key,
-            value: None,
-            json: serde_json::Value::Null,
-            origin: Origin::Default,
-        },
+            value: given.map(|given| as_toml(key.kind, given)),
+            json: given.map_or(serde_json::Value::Null, |given| as_json(key.kind, given)),
+            origin: given.map_or(Origin::Default, |given| given.origin.clone()),
+        }
     };
     KEYS.iter().map(entry).collect()
 }

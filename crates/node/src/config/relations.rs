@@ -254,13 +254,13 @@ impl Relations<'_> {
 impl Config {
     /// The ports for clients, with their keys.
     pub(super) fn clients_ports(&self) -> impl Iterator<Item = (&'static str, SocketAddr)> {
-        let protocols = [
+        let ports = [
+            ("http.listen", Some(self.http.listen)),
             ("redis.listen", self.redis.listen),
             ("memcached.listen", self.memcached.listen),
         ];
-        let protocols = protocols.into_iter();
-        std::iter::once(("http.listen", self.http.listen))
-            .chain(protocols.filter_map(|(key, listen)| Some((key, listen?))))
+        let ports = ports.into_iter();
+        ports.filter_map(|(key, listen)| Some((key, listen?)))
     }
 
     /// Returns whether `peer.advertise` was given, directly or as the node's own entry of

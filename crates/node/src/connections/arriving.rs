@@ -5,11 +5,12 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, SizeHint};
+use seqd_net::Lock;
 
 #[derive(Debug)]
 struct State {
@@ -24,19 +25,15 @@ struct State {
 
 /// The connection's side of a body.
 #[derive(Debug)]
-pub(super) struct Feed(Arc<Mutex<State>>);
+pub(super) struct Feed(Arc<Lock<State>>);
 
 /// The request's side of a body.
 #[derive(Debug)]
-pub(crate) struct Arriving(Arc<Mutex<State>>);
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub(crate) struct Arriving(Arc<Lock<State>>);
 
 /// The two sides of a body that begins with `piece`, with `missing` more bytes.
 pub(super) fn arriving(piece: Bytes, missing: usize) -> (Feed, Arriving) {
-    let state = Arc::new(Mutex::new(State {
+    let state = Arc::new(Lock::new(State {
         piece,
         missing,
         is_cut: false,
@@ -48,18 +45,18 @@ pub(super) fn arriving(piece: Bytes, missing: usize) -> (Feed, Arriving) {
 impl Feed {
     /// Returns whether the whole body has arrived.
     pub(super) fn is_complete(&self) -> bool {
-        lock(&self.0).missing == 0
+        self.0.lock().missing == 0
     }
 
     /// Returns whether the request waits for more bytes.
     pub(super) fn is_wanted(&self) -> bool {
-        let state = lock(&self.0);
+        let state = self.0.lock();
         state.missing > 0 && state.piece.is_empty() && !state.is_cut
     }
 
     /// Moves the bytes of the body from the bytes that were read.
     pub(super) fn give(&self, read: &mut BytesMut) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         let length = state.missing.min(read.len());
         state.piece = Bytes::copy_from_slice(&read.split_to(length));
         state.missing -= length;
@@ -68,7 +65,7 @@ impl Feed {
 
     /// Ends the body with an error, because the connection has ended.
     pub(super) fn cut(&self) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.is_cut = true;
         wake(&mut state);
     }
@@ -88,7 +85,7 @@ impl Body for Arriving {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if !state.piece.is_empty() {
             let piece = std::mem::take(&mut state.piece);
             return Poll::Ready(Some(Ok(Frame::data(piece))));
@@ -104,12 +101,12 @@ impl Body for Arriving {
     }
 
     fn is_end_stream(&self) -> bool {
-        let state = lock(&self.0);
+        let state = self.0.lock();
         state.piece.is_empty() && state.missing == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        let state = lock(&self.0);
+        let state = self.0.lock();
         SizeHint::with_exact((state.piece.len() + state.missing) as u64)
     }
 }
@@ -121,7 +118,7 @@ mod tests {
 
     use http_body_util::BodyExt;
     use tokio::io::{AsyncWriteExt, duplex};
-    use tokio::time::sleep;
+    use tokio::time::{sleep, timeout};
 
     use super::super::buffered::Buffered;
     use super::super::held::Held;
@@ -134,9 +131,12 @@ mod tests {
         let (feed, body) = arriving(Bytes::from_static(b"ab"), 3);
         let collected = tokio::spawn(body.collect());
         assert!(!feed.is_wanted(), "the first piece was not taken");
-        while !feed.is_wanted() {
-            tokio::task::yield_now().await;
-        }
+        let wanted = async {
+            while !feed.is_wanted() {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(20), wanted).await.unwrap();
         let mut read = BytesMut::from(&b"cdeGET"[..]);
         feed.give(&mut read);
         assert!(feed.is_complete() && !feed.is_wanted());
@@ -163,7 +163,7 @@ mod tests {
         far.write_all(&vec![b'x'; 1 << 20]).await.unwrap();
         let answered = pin!(async {
             sleep(Duration::from_secs(1)).await;
-            let missing = lock(&body.0).missing;
+            let missing = body.0.lock().missing;
             let collected = body.collect().await;
             (missing, collected.map(|body| body.to_bytes().len()))
         });

@@ -76,7 +76,8 @@ where
         is_reached: AtomicBool::new(false),
     });
     let service = service_fn(|request: Request<Incoming>| {
-        boundary.begin();
+        boundary.may_return.store(false, Ordering::Relaxed);
+        boundary.moved();
         let is_head_only = returns && is_head_only(&request);
         let has_body = !request.body().is_end_stream();
         let answered = exchange.call(request.map(Received::Streamed));
@@ -141,11 +142,6 @@ where
 }
 
 impl Boundary {
-    fn begin(&self) {
-        self.may_return.store(false, Ordering::Relaxed);
-        self.is_reached.store(false, Ordering::Relaxed);
-    }
-
     fn moved(&self) {
         self.is_reached.store(false, Ordering::Relaxed);
     }

@@ -39,29 +39,19 @@ pub(super) fn next(bytes: &mut BytesMut, is_hot: IsHot) -> Next {
     if bytes.is_empty() {
         return Next::Nothing;
     }
-    let Some((head, length)) = head(bytes, is_hot) else {
+    let Some((head, begin, length)) = head(bytes, is_hot) else {
         return Next::Other;
     };
-    let end = bytes.len().min(head.len + length);
-    let missing = head.len + length - end;
+    let end = bytes.len().min(begin + length);
+    let missing = begin + length - end;
     // Copied, so that one buffer serves all requests of the connection.
-    let mut request = Request::new(Bytes::copy_from_slice(&bytes[head.len..end]));
+    let body = Bytes::copy_from_slice(&bytes[begin..end]);
     bytes.advance(end);
-    *request.method_mut() = head.method;
-    *request.uri_mut() = head.uri;
-    *request.headers_mut() = head.headers;
-    Next::Request(request, missing)
+    Next::Request(head.map(|()| body), missing)
 }
 
-struct Head {
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    len: usize,
-}
-
-/// The head of a hot request, and the length of its body.
-fn head(bytes: &[u8], is_hot: IsHot) -> Option<(Head, usize)> {
+/// The head of a hot request, its length, and the length of its body.
+fn head(bytes: &[u8], is_hot: IsHot) -> Option<(Request<()>, usize, usize)> {
     let method = match bytes {
         [b'G', b'E', b'T', b' ', b'/', ..] => Method::GET,
         [b'P', b'O', b'S', b'T', b' ', b'/', ..] => Method::POST,
@@ -110,13 +100,11 @@ fn head(bytes: &[u8], is_hot: IsHot) -> Option<(Head, usize)> {
     if length > 0 && method != Method::POST {
         return None;
     }
-    let head = Head {
-        method,
-        uri,
-        headers: map,
-        len,
-    };
-    Some((head, length))
+    let mut head = Request::new(());
+    *head.method_mut() = method;
+    *head.uri_mut() = uri;
+    *head.headers_mut() = map;
+    Some((head, len, length))
 }
 
 /// Returns whether the header changes neither where a message ends nor what follows it.

@@ -8,11 +8,11 @@ use std::future::Future;
 use std::io;
 use std::pin::{Pin, pin};
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 use hyper::header::{CONNECTION, CONTENT_LENGTH, DATE};
-use hyper::{HeaderMap, Request, Response};
+use hyper::{Request, Response};
 use seqd_idgen::WallClock;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
@@ -21,7 +21,7 @@ use super::buffered::{Buffered, Filled, close_unread};
 use super::exchange::{Answered, Exchange, Received};
 use super::head::{IsHot, Next, next};
 use super::held::{Answer, ClientConnection};
-use super::paced::TOGETHER;
+use super::paced::{TOGETHER, write_header};
 use crate::clock::OsClock;
 use crate::times::http_date;
 
@@ -163,7 +163,9 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
         let reason = parts.status.canonical_reason().unwrap_or("<none>");
         out.put_slice(reason.as_bytes());
         out.put_slice(b"\r\n");
-        write_headers(&parts.headers, out);
+        for (name, value) in &parts.headers {
+            write_header(name.as_str(), value.as_bytes(), out);
+        }
         if !parts.headers.contains_key(CONTENT_LENGTH) {
             let length = whole.len().to_string();
             write_header(CONTENT_LENGTH.as_str(), length.as_bytes(), out);
@@ -179,17 +181,4 @@ impl<T: AsyncRead + AsyncWrite + Unpin> Hot<T> {
 fn empty_lines(bytes: &[u8]) -> usize {
     let lines = bytes.chunks_exact(2).take_while(|line| line == b"\r\n");
     2 * lines.count()
-}
-
-fn write_headers(headers: &HeaderMap, out: &mut BytesMut) {
-    for (name, value) in headers {
-        write_header(name.as_str(), value.as_bytes(), out);
-    }
-}
-
-fn write_header(name: &str, value: &[u8], out: &mut BytesMut) {
-    out.put_slice(name.as_bytes());
-    out.put_slice(b": ");
-    out.put_slice(value);
-    out.put_slice(b"\r\n");
 }

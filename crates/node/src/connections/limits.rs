@@ -50,7 +50,6 @@ pub(crate) struct HttpLimits {
     /// The limit of the idle time of a connection and of the time for a head; `None` for no limit.
     /// Without hot requests, one wait covers both.
     pub(crate) head_wait: Option<Duration>,
-    pub(crate) bounds: Bounds,
 }
 
 impl HttpLimits {

@@ -17,8 +17,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use hyper::{Response, StatusCode};
 use memchr::memmem;
 use seqd_net::WRITE_BUFFER;
@@ -109,15 +108,19 @@ fn write_unreadable(answer: &Response<Bytes>, empty: &[u8], into: &mut BytesMut)
     let at = memmem::find(empty, NO_BODY).map_or(0, |at| at + 2);
     into.extend_from_slice(&empty[..at]);
     for (name, value) in answer.headers() {
-        into.extend_from_slice(name.as_str().as_bytes());
-        into.extend_from_slice(b": ");
-        into.extend_from_slice(value.as_bytes());
-        into.extend_from_slice(b"\r\n");
+        write_header(name.as_str(), value.as_bytes(), into);
     }
-    let length = format!("content-length: {}\r\n", answer.body().len());
-    into.extend_from_slice(length.as_bytes());
+    let length = answer.body().len().to_string();
+    write_header("content-length", length.as_bytes(), into);
     into.extend_from_slice(&empty[at + NO_BODY.len() - 2..]);
     into.extend_from_slice(answer.body());
+}
+
+pub(super) fn write_header(name: &str, value: &[u8], into: &mut BytesMut) {
+    into.extend_from_slice(name.as_bytes());
+    into.extend_from_slice(b": ");
+    into.extend_from_slice(value);
+    into.extend_from_slice(b"\r\n");
 }
 
 fn timed_out(what: &str) -> io::Error {

@@ -3,12 +3,11 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use seqd_net::{Acceptor, BoxStream, Listen};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::held::{ClientConnection, Held};
@@ -30,7 +29,7 @@ impl Stopping {
 /// A port that is served.
 #[derive(Debug)]
 pub(crate) struct Port {
-    stop: watch::Sender<Option<Duration>>,
+    stop: oneshot::Sender<Duration>,
     task: JoinHandle<()>,
     addr: SocketAddr,
 }
@@ -51,12 +50,8 @@ impl Port {
     {
         let acceptor = Acceptor::open(listener, CLIENTS)?;
         let addr = acceptor.addr();
-        let (stop, mut stopping) = watch::channel(None);
-        let grace = async move {
-            let grace = stopping.wait_for(Option::is_some).await;
-            grace.ok().and_then(|grace| *grace).unwrap_or_default()
-        };
-        let served = serve(acceptor, bounds, unreadable, connection, grace);
+        let (stop, stopped) = oneshot::channel();
+        let served = serve(acceptor, bounds, unreadable, connection, stopped);
         let task = tokio::spawn(async move {
             if !served.await {
                 tracing::warn!("requests in progress were aborted");
@@ -72,7 +67,7 @@ impl Port {
     /// Accepts no more connections, lets requests in flight finish for up to `grace`, then
     /// disconnects the rest.
     pub(crate) async fn stop(self, grace: Duration) {
-        self.stop.send_replace(Some(grace));
+        let _ = self.stop.send(grace);
         let _ = self.task.await;
     }
 }
@@ -87,7 +82,7 @@ async fn serve<S, F>(
     bounds: Bounds,
     unreadable: Option<Unreadable>,
     connection: S,
-    stop: impl Future<Output = Duration> + Send,
+    mut stop: oneshot::Receiver<Duration>,
 ) -> bool
 where
     S: Fn(Paced<BoxStream>, ClientConnection, Stopping) -> F + Send,
@@ -97,7 +92,6 @@ where
     // Connections that outlast the grace period are dropped with this set.
     let mut connections = JoinSet::new();
     let mut held = Held::new(acceptor.most(), bounds.unsent_bytes);
-    let mut stop = pin!(stop);
     let grace = loop {
         let (accepted, permit) = tokio::select! {
             accepted = acceptor.accept() => accepted,
@@ -105,7 +99,7 @@ where
                 held.relieve();
                 continue;
             }
-            grace = &mut stop => break grace,
+            grace = &mut stop => break grace.unwrap_or_default(),
         };
         while connections.try_join_next().is_some() {}
         let has_place = held.make_place();

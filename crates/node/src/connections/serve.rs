@@ -19,7 +19,7 @@ use super::exchange::{Answered, Exchange, Received};
 use super::handed;
 use super::held::ClientConnection;
 use super::hot::{Hot, Then};
-use super::limits::{HttpLimits, Unreadable};
+use super::limits::{Bounds, HttpLimits, Unreadable};
 use super::paced::Paced;
 use super::port::Port;
 
@@ -38,7 +38,7 @@ where
     B: Body<Data: Send, Error: std::error::Error + Send + Sync> + Send + Unpin + 'static,
 {
     let builder = limits.builder();
-    let bounds = (limits.bounds, Some(unreadable));
+    let bounds = (Bounds::USUAL, Some(unreadable));
     Port::start(listener, bounds, move |stream, client, stopping| {
         let exchange = Exchange::new(answer.clone(), client);
         let builder = builder.clone();

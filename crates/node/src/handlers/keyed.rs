@@ -120,17 +120,15 @@ async fn once<F>(
     node: Arc<Services>,
     name: KeyName,
     fingerprint: String,
-    (tenant, deadline): (Tenant, Instant),
+    by: (Tenant, Instant),
     serve: impl FnOnce() -> F,
 ) -> Result<Response, Problem>
 where
     F: Future<Output = Result<Response, Problem>>,
 {
-    let claim = match node
-        .keys
-        .begin_request(name.clone(), fingerprint, (tenant, deadline))
-        .await?
-    {
+    let keys = &node.keys;
+    let begun = keys.begin_request(name.clone(), fingerprint, by);
+    let claim = match begun.await? {
         KeyedHandling::Serve(claim) => claim,
         KeyedHandling::Replay(kept) => {
             let stored = Stored::read(&kept.0);
@@ -153,10 +151,7 @@ where
     });
     let problem = match fitting {
         Ok((stored, bytes)) => {
-            let whose = (tenant, deadline);
-            let kept = node
-                .keys
-                .keep_answer(name.clone(), claim, bytes.into(), whose);
+            let kept = keys.keep_answer(name.clone(), claim, bytes.into(), by);
             match kept.await {
                 Ok(()) => return Ok(stored.answer()),
                 // The key is released, because a retry would not have more room.
@@ -169,9 +164,9 @@ where
         }
         Err(problem) => problem,
     };
-    let until = deadline.max(Instant::now() + ABANDON_WAIT);
+    let until = by.1.max(Instant::now() + ABANDON_WAIT);
     // If this fails, the claim expires.
-    drop(node.keys.give_up(name, claim, until).await);
+    drop(keys.give_up(name, claim, until).await);
     Err(problem)
 }
 

@@ -51,7 +51,7 @@ impl File {
     fn response(&self, request: &Request) -> Result<Response, Problem> {
         let NoFields {} = request.decode()?;
         let kind = HeaderValue::from_static(self.kind);
-        let response = Response::of_parts(StatusCode::OK, kind, self.bytes)
+        let response = Response::new(StatusCode::OK, kind, self.bytes)
             .with_header("cache-control", "no-cache")
             .with_header("etag", &self.tag)
             .with_header("content-security-policy", POLICY)

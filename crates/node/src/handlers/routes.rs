@@ -142,7 +142,7 @@ impl Router {
                 let endpoint = Arc::clone(endpoint);
                 Box::pin(async move {
                     match stranger.admit(&mut request, connection).await {
-                        Ok(sender) => endpoint.serve(request, sender, one_id).await,
+                        Ok(sender) => endpoint.serve(request, sender, None, one_id).await,
                         Err(refused) => *refused,
                     }
                 })
@@ -155,7 +155,7 @@ impl Router {
                         Err(refused) => return *refused,
                     };
                     let many = |node, request| direct(ids::many, node, request);
-                    endpoint.serve(request, sender, many).await
+                    endpoint.serve(request, sender, None, many).await
                 })
             }
             Some(Hot::Next(endpoint, name)) => {
@@ -166,7 +166,7 @@ impl Router {
                         Err(refused) => return *refused,
                     };
                     let next = |node, request| direct(sequences::next, node, request);
-                    endpoint.serve_named(request, sender, name, next).await
+                    endpoint.serve(request, sender, Some(name), next).await
                 })
             }
             None => {

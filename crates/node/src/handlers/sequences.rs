@@ -41,16 +41,12 @@ pub(super) async fn put(node: Arc<Services>, request: Request) -> Result<Respons
     if request.headers.contains_key(IF_MATCH) {
         return confirm(&node, &name, spec, only_new, &request).await;
     }
+    let by = (request.tenant, request.deadline);
     if request.is_dry_run {
-        let plan =
-            node.sequences
-                .plan_create(&name, spec, only_new, (request.tenant, request.deadline));
+        let plan = node.sequences.plan_create(&name, spec, only_new, by);
         return Response::json(&plan.await?);
     }
-    let created = node
-        .sequences
-        .create(&name, spec, (request.tenant, request.deadline))
-        .await?;
+    let created = node.sequences.create(&name, spec, by).await?;
     if only_new && !created.is_new {
         return Err(ServiceError::from(SequenceError::Exists { name }).into());
     }
@@ -90,19 +86,14 @@ async fn confirm(
 pub(super) async fn patch(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
     let spec = request.decode()?;
     let name = sequence_name(request.name())?;
-    let if_revision = etag::if_match(&request.headers)?;
+    let (if_revision, deadline) = (etag::if_match(&request.headers)?, request.deadline);
     if request.is_dry_run {
-        let plan = node
-            .sequences
-            .plan_update(&name, spec, if_revision, request.deadline);
+        let plan = (node.sequences).plan_update(&name, spec, if_revision, deadline);
         return Response::json(&plan.await?);
     }
-    let updated = node
-        .sequences
-        .update(&name, spec, if_revision, request.deadline);
-    let sequence = updated.await?;
-    let tag = tag(&sequence);
-    Ok(Response::json(&sequence)?.with_etag(tag))
+    let sequence = node.sequences.update(&name, spec, if_revision, deadline);
+    let sequence = sequence.await?;
+    Ok(Response::json(&sequence)?.with_etag(tag(&sequence)))
 }
 
 pub(super) async fn next(node: Arc<Services>, request: Request) -> Result<Response, Problem> {
@@ -111,11 +102,8 @@ pub(super) async fn next(node: Arc<Services>, request: Request) -> Result<Respon
     let is_text = request.media == Media::Text;
     let is_listed = is_text || wanted.expand.unwrap_or(false);
     check_with_key(&node, &request, (wanted.count, is_listed))?;
-    let next = node
-        .sequences
-        .next(&name, &wanted, is_text, request.deadline)
-        .await?;
-    write(&node.writing, request.tenant, &next, is_text).await
+    let next = (node.sequences).next(&name, &wanted, is_text, request.deadline);
+    write(&node.writing, request.tenant, &next.await?, is_text).await
 }
 
 pub(super) async fn grant(node: Arc<Services>, request: Request) -> Result<Response, Problem> {

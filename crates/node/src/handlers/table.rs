@@ -98,12 +98,8 @@ fn sequences_and_segments() -> Vec<R> {
         R::json(op::ReturnSegment, |s, c| async move {
             let name = sequence_name(c.name())?;
             let grant = c.path.get(1).and_then(|text| text.parse().ok());
-            let grant = grant.ok_or_else(|| {
-                invalid(
-                    "the path must end in the number of the \
-                grant",
-                )
-            })?;
+            let missing = || invalid("the path must end in the number of the grant");
+            let grant = grant.ok_or_else(missing)?;
             let returned = s.sequences.give_back(name, grant, &c.fields, c.deadline);
             Ok::<_, Problem>(returned.await?)
         }),

@@ -4,6 +4,7 @@
 //! methods, fields and bodies: unknown parameters are ignored, a form is read from the query or
 //! from the body, and the responses are those of the other system.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use axum::body::Body;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{self, HeaderMap, Method};
 use axum::routing::{MethodFilter, on};
-use percent_encoding::percent_decode_str;
+use bytes::Bytes;
 use seqd_api::{ErrorCode, Operation, Problem};
 use seqd_raft::Part;
 
@@ -32,8 +33,9 @@ pub(crate) struct Foreign {
     pub(crate) path: String,
     /// The parameters of the path, decoded, in order.
     pub(crate) params: Vec<String>,
-    /// The fields of the query, then those of a form in the body.
-    fields: Vec<(String, String)>,
+    /// The query, and the form in the body. Fields are decoded when they are used, because a form
+    /// has room for 30,000.
+    forms: [Bytes; 2],
     headers: HeaderMap,
     route: &'static str,
     sender: Sender,
@@ -108,7 +110,8 @@ impl Foreign {
         gate::check(&Method::POST, request.headers(), false, &context.cluster)?;
         gate::check_site(request.headers())?;
         let (mut parts, body) = request.into_parts();
-        let mut fields = fields_of(parts.uri.query().unwrap_or_default());
+        let query = parts.uri.query().unwrap_or_default();
+        let mut forms = [Bytes::copy_from_slice(query.as_bytes()), Bytes::new()];
         let mut held = None;
         if !is_without_body(&parts.headers) {
             let begun = context.bodies.begin(sender.tenant());
@@ -121,14 +124,14 @@ impl Foreign {
             let kind = parts.headers.get(CONTENT_TYPE);
             let kind = kind.map_or(&b""[..], |kind| kind.as_bytes());
             if kind.to_ascii_lowercase().starts_with(FORM.as_bytes()) {
-                fields.extend(fields_of(&String::from_utf8_lossy(&bytes)));
+                forms[1] = bytes;
             }
         }
         Ok(Foreign {
             params: path_of(&mut parts).await?,
             path: parts.uri.path().to_owned(),
             method: parts.method,
-            fields,
+            forms,
             headers: parts.headers,
             route,
             sender,
@@ -138,9 +141,8 @@ impl Foreign {
     }
 
     /// The first value of a field.
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
-        let found = self.fields.iter().find(|(field, _)| field == name);
-        found.map(|(_, value)| value.as_str())
+    pub(crate) fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.forms.iter().find_map(|form| value_of(form, name))
     }
 
     /// The first parameter of the path.
@@ -188,20 +190,9 @@ impl Foreign {
     }
 }
 
-/// The fields of a form. Bytes that are not percent-encoded stand for themselves, as in browsers.
-fn fields_of(text: &str) -> Vec<(String, String)> {
-    let pairs = text.split('&').filter(|pair| !pair.is_empty());
-    pairs
-        .map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (decoded(name), decoded(value))
-        })
-        .collect()
-}
-
-fn decoded(text: &str) -> String {
-    let text = text.replace('+', " ");
-    percent_decode_str(&text).decode_utf8_lossy().into_owned()
+fn value_of<'form>(form: &'form [u8], name: &str) -> Option<Cow<'form, str>> {
+    let found = form_urlencoded::parse(form).find(|(field, _)| field == name);
+    found.map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -210,18 +201,19 @@ mod tests {
 
     #[test]
     fn the_fields_of_a_form_are_decoded() {
-        let fields = fields_of("a=1&&b=x+y%2Bz&c&d=%e4%BD%A0&e=%&f=%4&a=2");
-        let expected = [
+        let form = "a=1&&b=x+y%2Bz&c&d=%e4%BD%A0&e=%&f=%4&a=2&g=%ff";
+        let value = |name| value_of(form.as_bytes(), name);
+        for (name, expected) in [
             ("a", "1"),
             ("b", "x y+z"),
             ("c", ""),
             ("d", "\u{4f60}"),
             ("e", "%"),
             ("f", "%4"),
-            ("a", "2"),
-        ];
-        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(fields, expected);
-        assert_eq!(decoded("%ff"), "\u{fffd}");
+            ("g", "\u{fffd}"),
+        ] {
+            assert_eq!(value(name).as_deref(), Some(expected), "{name}");
+        }
+        assert_eq!(value("h"), None);
     }
 }

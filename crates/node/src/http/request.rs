@@ -337,30 +337,36 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn anyone(_: Caller, _: &str) -> Result<(), Problem> {
-        Ok(())
-    }
     use seqd_api::NextRequest;
+
+    use super::*;
 
     const TIMEOUT: Duration = Duration::from_secs(3);
 
+    async fn read_in(
+        bodies: &Bodies,
+        request: http::request::Builder,
+        body: impl Into<Body>,
+        caller: Caller,
+    ) -> Result<Request, Problem> {
+        let sender = Sender {
+            caller,
+            connection: None,
+        };
+        let request = (request.body(body.into()).unwrap(), sender);
+        let (media, path, permit) = (Media::Json, PathOf::None, |_, _: &str| Ok(()));
+        Request::read(request, media, path, TIMEOUT, bodies, permit).await
+    }
+
     async fn read(request: http::request::Builder, body: &'static str) -> Result<Request, Problem> {
-        let length = body.len();
-        let request = request
-            .header(CONTENT_LENGTH, length)
-            .body(Body::from(body))
-            .unwrap();
-        Request::read(
-            (request, Sender::default()),
-            Media::Json,
-            PathOf::None,
-            TIMEOUT,
-            &Bodies::new(Share::WHOLE),
-            anyone,
-        )
-        .await
+        let request = request.header(CONTENT_LENGTH, body.len());
+        read_in(&Bodies::new(Share::WHOLE), request, body, Caller::Anyone).await
+    }
+
+    /// Sends a body of the greatest length.
+    async fn read_large(bodies: &Bodies, caller: Caller) -> Result<Request, Problem> {
+        let request = post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES);
+        read_in(bodies, request, vec![b' '; MAX_BODY_BYTES], caller).await
     }
 
     fn post(uri: &str) -> http::request::Builder {
@@ -414,35 +420,18 @@ mod tests {
         assert_eq!(code(read(http::Request::post("/x"), "").await), "none");
         let bodies = Bodies::new(Share::WHOLE);
         let announced = http::Request::post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES + 1);
-        let large = Request::read(
-            (announced.body(Body::empty()).unwrap(), Sender::default()),
-            Media::Json,
-            PathOf::None,
-            TIMEOUT,
-            &bodies,
-            anyone,
-        );
+        let large = read_in(&bodies, announced, Body::empty(), Caller::Anyone);
         assert_eq!(code(large.await), "body-too-large");
         let chunked = post("/x").header(TRANSFER_ENCODING, "chunked");
-        let body = Body::from(vec![b' '; MAX_BODY_BYTES + 1]);
-        let chunked = (chunked.body(body).unwrap(), Sender::default());
-        let large = Request::read(chunked, Media::Json, PathOf::None, TIMEOUT, &bodies, anyone);
+        let body = vec![b' '; MAX_BODY_BYTES + 1];
+        let large = read_in(&bodies, chunked, body, Caller::Anyone);
         assert_eq!(code(large.await), "body-too-large");
     }
 
     #[tokio::test]
     async fn a_tenant_s_bodies_leave_room_for_those_of_others() {
         let bodies = Bodies::new(Share::of_percent(25).unwrap());
-        let request = |token: u64| {
-            let body = Body::from(vec![b' '; MAX_BODY_BYTES]);
-            let request = post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES).body(body);
-            let sender = Sender {
-                caller: Caller::Token(seqd_state::AccessId(token)),
-                connection: None,
-            };
-            let request = (request.unwrap(), sender);
-            Request::read(request, Media::Json, PathOf::None, TIMEOUT, &bodies, anyone)
-        };
+        let request = |token| read_large(&bodies, Caller::Token(seqd_state::AccessId(token)));
         let mut held = Vec::new();
         while let Ok(read) = request(1).await {
             held.push(read);
@@ -456,18 +445,7 @@ mod tests {
     #[tokio::test]
     async fn bodies_are_held_within_bounds_until_their_requests_are_over() {
         let bodies = Bodies::new(Share::WHOLE);
-        let request = || {
-            let body = Body::from(vec![b' '; MAX_BODY_BYTES]);
-            let request = post("/x").header(CONTENT_LENGTH, MAX_BODY_BYTES).body(body);
-            Request::read(
-                (request.unwrap(), Sender::default()),
-                Media::Json,
-                PathOf::None,
-                TIMEOUT,
-                &bodies,
-                anyone,
-            )
-        };
+        let request = || read_large(&bodies, Caller::Anyone);
         let mut held = Vec::new();
         for _ in 0..BODIES_BYTES as usize / MAX_BODY_BYTES {
             held.push(request().await.unwrap());

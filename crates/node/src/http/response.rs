@@ -60,7 +60,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    fn new(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Response {
+    pub(crate) fn new(status: StatusCode, kind: HeaderValue, body: impl Into<Bytes>) -> Response {
         Response {
             status,
             kind,
@@ -116,15 +116,6 @@ impl Response {
             response.more.push((RETRY_AFTER, seconds));
         }
         response
-    }
-
-    /// A response of these parts.
-    pub(crate) fn of_parts(
-        status: StatusCode,
-        kind: HeaderValue,
-        body: impl Into<Bytes>,
-    ) -> Response {
-        Response::new(status, kind, body)
     }
 
     /// Status, content type and body. Other headers are omitted.

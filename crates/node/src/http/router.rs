@@ -183,12 +183,11 @@ where
                 let (endpoint, handler) = (Arc::clone(&endpoint), Arc::clone(&handler));
                 async move {
                     let sender = sender_of(&mut request);
-                    endpoint
-                        .serve(request, sender, |state, mut read| {
-                            let serving = read.serving();
-                            serving.scope(handler(state, read))
-                        })
-                        .await
+                    let handle = |state, mut read: Request| {
+                        let serving = read.serving();
+                        serving.scope(handler(state, read))
+                    };
+                    endpoint.serve(request, sender, None, handle).await
                 }
             };
             methods = methods.on(filter(method), serve);
@@ -296,45 +295,13 @@ impl<S> Endpoint<S> {
         })
     }
 
-    /// Serves a request that the router has matched.
+    /// Serves a request. `name` is the name in its path, which is not percent-encoded; `None` if
+    /// the router has matched the path, or the path has no parameters.
     pub(crate) async fn serve<H, F>(
         &self,
         request: http::Request<Body>,
         sender: Sender,
-        handler: H,
-    ) -> http::Response<Body>
-    where
-        H: FnOnce(Arc<S>, Request) -> F,
-        F: Future<Output = Result<Response, Problem>>,
-    {
-        let path = match self.has_path {
-            true => PathOf::Router,
-            false => PathOf::None,
-        };
-        self.serve_path(request, sender, path, handler).await
-    }
-
-    /// Serves a request with this name in its path, which is not percent-encoded.
-    pub(crate) async fn serve_named<H, F>(
-        &self,
-        request: http::Request<Body>,
-        sender: Sender,
-        name: String,
-        handler: H,
-    ) -> http::Response<Body>
-    where
-        H: FnOnce(Arc<S>, Request) -> F,
-        F: Future<Output = Result<Response, Problem>>,
-    {
-        self.serve_path(request, sender, PathOf::Name(name), handler)
-            .await
-    }
-
-    async fn serve_path<H, F>(
-        &self,
-        request: http::Request<Body>,
-        sender: Sender,
-        path: PathOf,
+        name: Option<String>,
         handler: H,
     ) -> http::Response<Body>
     where
@@ -355,7 +322,7 @@ impl<S> Endpoint<S> {
             }
         });
         let has_body = !is_without_body(request.headers());
-        let (response, is_let_in) = match self.read(request, sender.clone(), path).await {
+        let (response, is_let_in) = match self.read(request, sender.clone(), name).await {
             Ok(request) => {
                 let served = pin!(handler(Arc::clone(&self.state), request));
                 let served = while_let_in(&context.admission.access, caller, served).await;
@@ -393,8 +360,13 @@ impl<S> Endpoint<S> {
         &self,
         request: http::Request<Body>,
         sender: Sender,
-        path: PathOf,
+        name: Option<String>,
     ) -> Result<Request, Problem> {
+        let path = match name {
+            Some(name) => PathOf::Name(name),
+            None if self.has_path => PathOf::Router,
+            None => PathOf::None,
+        };
         let context = &self.exit.context;
         gate::check_length(request.uri())?;
         context.hosts.check(&request)?;

@@ -8,7 +8,7 @@ use axum::http;
 use seqd_net::Listen;
 
 use crate::connections::{
-    self, Answered, Bounds, ClientConnection, HttpLimits, IsHot, Port, Received, Unreadable,
+    self, Answered, ClientConnection, HttpLimits, IsHot, Port, Received, Unreadable,
 };
 
 pub(super) const LIMITS: HttpLimits = HttpLimits {
@@ -18,7 +18,6 @@ pub(super) const LIMITS: HttpLimits = HttpLimits {
     hot: None,
     // Longer than the pools of common clients keep an idle connection.
     head_wait: Some(Duration::from_secs(100)),
-    bounds: Bounds::USUAL,
 };
 
 /// The body of a request for the router.

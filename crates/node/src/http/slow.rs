@@ -1,11 +1,12 @@
 //! Logs requests that take too long, at most a few per second.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use seqd_net::Lock;
 use tokio::time::Instant;
 
 use super::context::Arrival;
+use crate::times::millis;
 
 /// The most lines per second. If every request is slow, more lines would hide the first ones.
 const LINES_PER_SECOND: u32 = 10;
@@ -18,7 +19,7 @@ pub(crate) struct SlowLog {
     limit: Option<Duration>,
     node: String,
     leader: LeaderName,
-    budget: Mutex<Budget>,
+    budget: Lock<Budget>,
 }
 
 /// The lines of the current second.
@@ -59,7 +60,7 @@ impl SlowLog {
             limit: (!limit.is_zero()).then_some(limit),
             node: node.to_owned(),
             leader,
-            budget: Mutex::new(Budget::new(Instant::now())),
+            budget: Lock::new(Budget::new(Instant::now())),
         }
     }
 
@@ -80,11 +81,7 @@ impl SlowLog {
         took: Duration,
         arrival: &Arrival,
     ) {
-        let taken = {
-            let budget = self.budget.lock();
-            let mut budget = budget.unwrap_or_else(PoisonError::into_inner);
-            budget.take(Instant::now())
-        };
+        let taken = self.budget.lock().take(Instant::now());
         let Some(omitted) = taken else {
             return;
         };
@@ -93,7 +90,7 @@ impl SlowLog {
             route,
             method,
             status,
-            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            duration_ms = millis(took),
             request_id = arrival.id.to_str().unwrap_or("-"),
             trace_id = ids.map(|ids| ids.trace),
             parent_id = ids.map(|ids| ids.parent),

@@ -53,7 +53,7 @@ impl Stored {
     }
 
     pub(crate) fn answer(self) -> Response {
-        Response::of_parts(self.status, self.kind, self.body)
+        Response::new(self.status, self.kind, self.body)
     }
 
     /// The stored response, with a header that marks the repetition.

@@ -92,8 +92,8 @@ impl Door {
             Ok(Response::text(String::new()))
         };
         let request = request.unwrap();
-        let name = "order".to_owned();
-        let served = endpoint.serve_named(request, sender, name, handler).await;
+        let name = Some("order".to_owned());
+        let served = endpoint.serve(request, sender, name, handler).await;
         (served.status(), is_called.into_inner())
     }
 }
@@ -176,7 +176,7 @@ async fn a_refusal_that_is_logged_is_delayed() {
             .header("host", "evil.example")
             .body(Body::empty());
         let handler = async |_, _| Ok(Response::text(String::new()));
-        let served = endpoint.serve(request.unwrap(), door.caller(1), handler);
+        let served = endpoint.serve(request.unwrap(), door.caller(1), None, handler);
         assert_eq!(served.await.status(), StatusCode::MISDIRECTED_REQUEST);
         begun.elapsed()
     };

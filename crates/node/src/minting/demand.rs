@@ -5,9 +5,9 @@
 //! a worker that other nodes could use, so a burst of a few milliseconds waits instead. If a tick
 //! is ten milliseconds or longer, one full tick is enough, because the wait for the next is long.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use seqd_net::Lock;
 use tokio::time::Instant;
 
 /// The period in which full ticks are counted.
@@ -17,7 +17,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 const FULL_MS: u64 = 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Demand(Mutex<Option<FullTicks>>);
+pub(super) struct Demand(Lock<Option<FullTicks>>);
 
 #[derive(Debug)]
 struct FullTicks {
@@ -31,7 +31,7 @@ impl Demand {
     /// needed; if so, the count starts again, so that the new lease has a period to take effect.
     pub(super) fn note(&self, tick: u64, tick_ms: u64) -> bool {
         let now = Instant::now();
-        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = self.0.lock();
         let counted = match place.as_mut() {
             Some(counted) if now.duration_since(counted.since) <= PERIOD => {
                 if counted.last_tick != tick {

@@ -92,7 +92,7 @@ impl MintError {
             }
             ClockVerdict::Split => {
                 "no majority of the cluster's clocks agrees, so this node's may be wrong: `seqd \
-                                    status` shows their differences; correct the clocks"
+                 status` shows their differences; correct the clocks"
                     .to_owned()
             }
             ClockVerdict::ForwardJump { by_ms } => format!(
@@ -105,9 +105,7 @@ impl MintError {
         };
         MintError::ClockSkewed { detail }
     }
-}
 
-impl MintError {
     pub(crate) fn code(&self) -> ErrorCode {
         match self {
             MintError::ClockBehind { .. } | MintError::BeforeEpoch => ErrorCode::ClockBehind,
@@ -125,9 +123,7 @@ impl MintError {
             MintError::Stopping => ErrorCode::Draining,
         }
     }
-}
 
-impl MintError {
     /// Returns whether the cluster will refuse the same request for as long as this process runs.
     pub(super) fn is_for_good(&self) -> bool {
         matches!(

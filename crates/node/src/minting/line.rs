@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::MintError;
 use super::tick_timer::TickTimer;
+use crate::times::millis;
 
 #[derive(Debug)]
 pub(super) struct Line {
@@ -87,7 +88,7 @@ impl Line {
             return Ok(());
         }
         let left = deadline.saturating_duration_since(Instant::now());
-        let ticks = 1 + u64::try_from(left.as_millis()).unwrap_or(u64::MAX) / self.tick_ms;
+        let ticks = 1 + millis(left) / self.tick_ms;
         Err(MintError::TooMany {
             ids,
             ms: self.ms_of(ids),

@@ -5,12 +5,13 @@
 //! issues IDs of one worker. The others follow in order, each when the workers before it have used
 //! up the tick.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use seqd_api::ErrorCode;
 use seqd_idgen::{IdRun, Layout, Mint, WallMs, WorkerId};
+use seqd_net::Lock;
 use tokio::time::{Instant, timeout_at};
 
 use super::demand::Demand;
@@ -112,7 +113,7 @@ pub(crate) struct Minter {
     /// Places for requests for many IDs.
     places: Arc<Places>,
     minted: AtomicU64,
-    refused: Mutex<std::collections::BTreeMap<&'static str, u64>>,
+    refused: Lock<std::collections::BTreeMap<&'static str, u64>>,
 }
 
 impl Minter {
@@ -127,7 +128,7 @@ impl Minter {
             places: Places::new(MANY_AT_ONCE),
             minted: AtomicU64::new(0),
             // A counter that first appears with a refusal shows no increase.
-            refused: Mutex::new(REFUSALS.iter().map(|code| (code.as_str(), 0)).collect()),
+            refused: Lock::new(REFUSALS.iter().map(|code| (code.as_str(), 0)).collect()),
         }
     }
 
@@ -370,17 +371,14 @@ impl Minter {
     }
 
     pub(crate) fn refused(&self) -> Vec<(&'static str, u64)> {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused
-            .iter()
-            .map(|(code, count)| (*code, *count))
-            .collect()
+        let refused = self.refused.lock();
+        let counts = refused.iter().map(|(code, count)| (*code, *count));
+        counts.collect()
     }
 
     fn count_refusal(&self, error: &MintError) {
         let code = error.code().as_str();
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        *refused.entry(code).or_default() += 1;
+        *self.refused.lock().entry(code).or_default() += 1;
     }
 }
 

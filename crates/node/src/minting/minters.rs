@@ -1,10 +1,11 @@
 //! All minters of a node, one per layout; each layout is leased at its first use.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use seqd_idgen::{Layout, StoredMark};
+use seqd_net::Lock;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -18,9 +19,9 @@ pub(super) const DEFAULT: &str = "default";
 pub(crate) struct Minters {
     pub(super) keeper: Keeper,
     default: Arc<Minter>,
-    others: Mutex<BTreeMap<String, Arc<Minter>>>,
+    others: Lock<BTreeMap<String, Arc<Minter>>>,
     /// `None` after the stop: no keeper starts after that.
-    keepers: Mutex<Option<JoinSet<()>>>,
+    keepers: Lock<Option<JoinSet<()>>>,
     /// IDs minted within the last second.
     ids_per_second: AtomicU64,
     /// The number of the latest reset that this node has obeyed.
@@ -33,8 +34,8 @@ impl Minters {
         let minters = Minters {
             default: Arc::new(Minter::new(default, keeper.workers)),
             keeper,
-            others: Mutex::default(),
-            keepers: Mutex::new(Some(JoinSet::new())),
+            others: Lock::default(),
+            keepers: Lock::new(Some(JoinSet::new())),
             ids_per_second: AtomicU64::new(0),
             obeyed_reset: AtomicU64::new(0),
         };
@@ -51,7 +52,7 @@ impl Minters {
         if layout == DEFAULT {
             return Some(Arc::clone(&self.default));
         }
-        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = self.others.lock();
         if let Some(minter) = others.get(layout) {
             return Some(Arc::clone(minter));
         }
@@ -63,7 +64,7 @@ impl Minters {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Minter>> {
-        let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let others = self.others.lock();
         std::iter::once(&self.default)
             .chain(others.values())
             .cloned()
@@ -112,11 +113,7 @@ impl Minters {
     pub(crate) async fn stop(&self, deadline: Instant) {
         // Takes the keepers first: a minter created after this gets no keeper, and the loop below
         // stops all others.
-        let keepers = self
-            .keepers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let keepers = self.keepers.lock().take();
         let all = self.all();
         let seats = || all.iter().flat_map(|minter| minter.all_seats());
         for seat in seats() {
@@ -150,7 +147,7 @@ impl Minters {
     }
 
     fn keep(&self, minter: &Arc<Minter>) {
-        let mut keepers = self.keepers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keepers = self.keepers.lock();
         match keepers.as_mut() {
             Some(keepers) => {
                 let (first, others) = minter.seats();

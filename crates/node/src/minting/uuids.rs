@@ -5,9 +5,8 @@
 //! UUID adds a random step. The next UUID is therefore hard to guess, and no clock produces two
 //! equal ones.
 
-use std::sync::{Mutex, PoisonError};
-
 use seqd_idgen::WallMs;
+use seqd_net::Lock;
 use uuid::Uuid;
 
 /// The bits other than time, version and variant.
@@ -32,14 +31,14 @@ struct Last {
 
 #[derive(Debug, Default)]
 pub(crate) struct UuidSource {
-    last: Mutex<Option<Last>>,
+    last: Lock<Option<Last>>,
 }
 
 impl UuidSource {
     /// Returns `count` UUIDs of version 7, strictly increasing and greater than all earlier ones.
     pub(crate) fn version_7(&self, now: WallMs, count: usize) -> Result<Vec<Uuid>, NoRandom> {
         let drawn = draw(count)?;
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let mut uuids = Vec::with_capacity(count);
         for random in drawn {
             let next = step(*last, now.0 & TIME_MASK, random);
@@ -83,16 +82,9 @@ fn pack(Last { ms, low }: Last) -> Uuid {
 }
 
 fn draw(count: usize) -> Result<Vec<u128>, NoRandom> {
-    let mut bytes = vec![0_u8; count * 16];
-    getrandom::fill(&mut bytes).map_err(NoRandom)?;
-    let chunks = bytes.chunks_exact(16);
-    Ok(chunks
-        .map(|chunk| {
-            chunk
-                .iter()
-                .fold(0, |number, byte| (number << 8) | u128::from(*byte))
-        })
-        .collect())
+    let mut drawn = vec![[0_u8; 16]; count];
+    getrandom::fill(drawn.as_flattened_mut()).map_err(NoRandom)?;
+    Ok(drawn.into_iter().map(u128::from_be_bytes).collect())
 }
 
 #[cfg(test)]

@@ -6,21 +6,24 @@
 //! regular readings, and each reading for which a fence is requested. Each judgement updates the
 //! bounds.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seqd_guards::is_out;
 use seqd_idgen::{
     ClockGuard, ClockPolicy, ClockVerdict, Line, Standing, StoredMark, WallClock, WallMs,
 };
+use seqd_net::Lock;
 use seqd_raft::Clocks;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::times::millis;
+
 pub(crate) struct ClockWatch {
     clock: Arc<dyn WallClock>,
-    guard: Mutex<ClockGuard>,
+    guard: Lock<ClockGuard>,
     peers: watch::Receiver<Clocks>,
     /// The origin of the lines of all clocks.
     since: Instant,
@@ -46,7 +49,7 @@ impl ClockWatch {
         let since = peers.borrow().since;
         ClockWatch {
             clock,
-            guard: Mutex::new(ClockGuard::new(policy, mark)),
+            guard: Lock::new(ClockGuard::new(policy, mark)),
             since,
             peers,
             mark_ahead: AtomicU64::new(mark.map_or(0, |mark| mark.ahead.0)),
@@ -76,8 +79,7 @@ impl ClockWatch {
 
     /// The reading of the clock after `left`, if nothing sets the clock.
     pub(crate) fn after(&self, left: Duration) -> WallMs {
-        let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
-        WallMs(self.wall().0.saturating_add(left_ms))
+        WallMs(self.wall().0.saturating_add(millis(left)))
     }
 
     /// The time until the clock shows `at`, if it is known more precisely than by readings.
@@ -115,7 +117,7 @@ impl ClockWatch {
     pub(crate) fn judge(&self, now: WallMs) -> ClockVerdict {
         let last_used = Some(self.last_used.load(Ordering::Relaxed)).filter(|last| *last > 0);
         let verdict = {
-            let mut guard = self.guard();
+            let mut guard = self.guard.lock();
             let peers = self.peers.borrow();
             let (last_used, standing) = (last_used.map(WallMs), peers.standing(now));
             let verdict = guard.observe(now, self.since.elapsed(), last_used, standing);
@@ -123,10 +125,10 @@ impl ClockWatch {
             verdict
         };
         let is_behind = matches!(verdict, ClockVerdict::Behind { .. });
-        if is_behind && !self.is_behind.load(Ordering::Relaxed) {
+        let was_behind = self.is_behind.swap(is_behind, Ordering::Relaxed);
+        if is_behind && !was_behind {
             self.regressions.fetch_add(1, Ordering::Relaxed);
         }
-        self.is_behind.store(is_behind, Ordering::Relaxed);
         verdict
     }
 
@@ -151,10 +153,6 @@ impl ClockWatch {
         self.last_line.store(last, Ordering::Relaxed);
     }
 
-    fn guard(&self) -> MutexGuard<'_, ClockGuard> {
-        self.guard.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records the start of the last tick that a generator has used.
     pub(crate) fn used(&self, last: WallMs) {
         self.last_used.fetch_max(last.0, Ordering::Relaxed);
@@ -168,7 +166,7 @@ impl ClockWatch {
     /// Discards the record of ticks minted after `limit`: the mark found at the start and the last
     /// tick. Returns whether there was such a record.
     pub(crate) fn forget_past(&self, limit: WallMs) -> bool {
-        let mark_forgotten = self.guard().forget_mark_past(limit);
+        let mark_forgotten = self.guard.lock().forget_mark_past(limit);
         if mark_forgotten {
             self.mark_ahead.store(0, Ordering::Relaxed);
         }

@@ -37,8 +37,8 @@ pub(crate) fn incomplete() -> Problem {
 
 /// The shared context of a protocol's connections.
 pub(crate) struct Protocol {
-    pub(crate) name: &'static str,
-    pub(crate) services: Arc<Services>,
+    name: &'static str,
+    services: Arc<Services>,
     admission: Admission,
     metrics: ProtocolMetrics,
     durations: Durations,
@@ -66,7 +66,7 @@ impl Protocol {
 
 /// A connection, and the token that its client has presented.
 pub(crate) struct Session {
-    pub(crate) protocol: Arc<Protocol>,
+    protocol: Arc<Protocol>,
     connection: ClientConnection,
     token: Option<Vec<u8>>,
     incomplete: Option<Part>,
@@ -172,11 +172,22 @@ impl Session {
         E: Into<Problem>,
         F: Future<Output = Result<T, E>>,
     {
-        let (begun, command) = (Instant::now(), request.logged.1);
-        let served = match self.let_in().await {
-            Ok(sender) => self.admitted(request, &sender, work).await,
-            Err(refused) => Err(refused),
+        let command = request.logged.1;
+        let serve = async {
+            let sender = self.let_in().await?;
+            self.admitted(request, &sender, work).await
         };
+        self.counted(command, serve).await
+    }
+
+    /// Counts a request that `serve` serves, in one or several steps.
+    pub(crate) async fn counted<T>(
+        &self,
+        command: &'static str,
+        serve: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        let begun = Instant::now();
+        let served = serve.await;
         self.count(command, 1, served.as_ref().err(), begun);
         served
     }

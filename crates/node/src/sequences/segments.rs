@@ -1,15 +1,15 @@
 //! The segment service: `next` for segment sequences, from this node's buffers.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentPolicy};
+use seqd_net::Lock;
 use seqd_state::{
-    Command, Epoch, GrantToken, Outcome, Refusal, Revision, SegmentGrant, SegmentSizes,
-    SequenceCommand, SequenceName, SequenceOutcome, SequenceRecord, SequenceRefusal, State,
-    ValueRange,
+    Command, Epoch, GrantToken, Outcome, Refusal, Revision, SegmentSizes, SequenceCommand,
+    SequenceName, SequenceOutcome, SequenceRecord, SequenceRefusal, State, ValueRange,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
@@ -60,12 +60,10 @@ impl Defined {
     }
 }
 
-type Slots = HashMap<SequenceName, Arc<SequenceBuffer>>;
-
 pub(crate) struct SegmentBuffers {
     replica: Arc<dyn Replica>,
     metrics: Arc<Metrics>,
-    slots: Mutex<Slots>,
+    slots: Lock<HashMap<SequenceName, Arc<SequenceBuffer>>>,
     started: Instant,
     stopping: AtomicBool,
 }
@@ -75,7 +73,7 @@ impl SegmentBuffers {
         SegmentBuffers {
             replica,
             metrics,
-            slots: Mutex::default(),
+            slots: Lock::default(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
         }
@@ -227,7 +225,7 @@ impl SegmentBuffers {
     /// Discards the buffered ranges of an epoch below `epoch`, before this node applies the log
     /// entry.
     pub(crate) fn discard(&self, name: &SequenceName, epoch: Epoch) {
-        let slots = self.slots();
+        let slots = self.slots.lock();
         if let Some(slot) = slots.get(name) {
             self.metrics.abandoned(slot.observe_epoch(epoch));
         }
@@ -237,7 +235,7 @@ impl SegmentBuffers {
     /// grant would supersede the returned tail.
     pub(crate) async fn stop(&self, deadline: Instant) {
         self.stopping.store(true, Ordering::Release);
-        let slots = std::mem::take(&mut *self.slots());
+        let slots = std::mem::take(&mut *self.slots.lock());
         let mut tails = Vec::new();
         for (name, slot) in slots {
             slot.settle(deadline).await;
@@ -251,7 +249,7 @@ impl SegmentBuffers {
     pub(crate) async fn return_unused(&self, deadline: Instant) {
         let mut tails = Vec::new();
         // Closed before another buffer can begin, so that the values of this node increase.
-        self.slots().retain(|name, slot| {
+        self.slots.lock().retain(|name, slot| {
             let Ok(unused) = slot.close_if_unused() else {
                 return true;
             };
@@ -263,10 +261,6 @@ impl SegmentBuffers {
         let returned =
             tokio::spawn(async move { give_back(replica.as_ref(), tails, deadline).await });
         let _ = returned.await;
-    }
-
-    fn slots(&self) -> MutexGuard<'_, Slots> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn defined(&self, name: &SequenceName) -> Option<Defined> {
@@ -285,7 +279,7 @@ impl SegmentBuffers {
         name: &SequenceName,
     ) -> Result<(Arc<SequenceBuffer>, Defined), NextError> {
         let defined = self.defined(name);
-        let mut slots = self.slots();
+        let mut slots = self.slots.lock();
         // Looked up again under the lock, so that the slot of a re-created sequence is not retired.
         let Some(defined) = defined.or_else(|| self.defined(name)) else {
             // A deleted sequence leaves no state on this node, and no waiting callers.
@@ -335,7 +329,8 @@ impl SegmentBuffers {
             let replica = segments.replica.as_ref();
             let error = match propose_one(replica, command, started + ANSWER).await {
                 Ok(Outcome::Sequences(SequenceOutcome::SegmentGranted(grant))) => {
-                    segments.keep(&slot, &grant, started);
+                    segments.metrics.refilled(true, started.elapsed());
+                    segments.metrics.abandoned(slot.granted(&grant));
                     return;
                 }
                 Ok(Outcome::Refused(refusal)) => refusal.into(),
@@ -348,11 +343,6 @@ impl SegmentBuffers {
             slot.failed(error);
         });
         Ok(())
-    }
-
-    fn keep(&self, slot: &SequenceBuffer, grant: &SegmentGrant, started: Instant) {
-        self.metrics.refilled(true, started.elapsed());
-        self.metrics.abandoned(slot.granted(grant));
     }
 }
 

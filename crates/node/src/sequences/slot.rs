@@ -2,10 +2,10 @@
 //! flight.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::metrics::counter::Counter;
 use seqd_idgen::{IndexRange, Progression, RefillRequest, SegmentBuffer, SegmentPolicy, Tail};
+use seqd_net::Lock;
 use seqd_raft::ProposeError;
 use seqd_state::{Epoch, GrantToken, Refusal, SegmentGrant, SegmentSizes, SequenceRefusal};
 use tokio::sync::watch;
@@ -88,7 +88,7 @@ struct Inner {
 /// The caller that holds `turn` is served next, so requests are answered in their order.
 #[derive(Debug)]
 pub(super) struct SequenceBuffer {
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) waiting: AtomicUsize,
     /// True if a request has used it since the last look.
@@ -126,7 +126,7 @@ impl SequenceBuffer {
             is_retired: false,
         };
         SequenceBuffer {
-            inner: Mutex::new(inner),
+            inner: Lock::new(inner),
             turn: tokio::sync::Mutex::new(()),
             waiting: AtomicUsize::new(0),
             is_used: AtomicBool::new(true),
@@ -161,7 +161,7 @@ impl SequenceBuffer {
 
     /// Discards the indices of an epoch below the applied one. Returns their number.
     pub(super) fn observe_epoch(&self, epoch: Epoch) -> u64 {
-        self.lock().observe_epoch(epoch)
+        self.inner.lock().observe_epoch(epoch)
     }
 
     /// Like [`SequenceBuffer::observe_epoch`]. Also applies the segment sizes of the definition,
@@ -172,7 +172,7 @@ impl SequenceBuffer {
         sizes: SegmentSizes,
         policy: fn(&SegmentSizes) -> SegmentPolicy,
     ) -> u64 {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.sizes != sizes {
             inner.sizes = sizes;
             inner.buffer.set_policy(policy(&sizes));
@@ -184,7 +184,7 @@ impl SequenceBuffer {
     /// sequence up again. Returns the number of discarded indices.
     pub(super) fn retire(&self) -> u64 {
         let abandoned = {
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             inner.is_retired = true;
             inner.latest = None;
             let left = inner.buffer.available();
@@ -204,7 +204,7 @@ impl SequenceBuffer {
         progression: &Progression,
         now: std::time::Duration,
     ) -> (TakeResult, Option<RefillRequest<GrantToken>>) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.is_retired {
             return (TakeResult::Retired, None);
         }
@@ -236,7 +236,7 @@ impl SequenceBuffer {
             count: grant.count,
         };
         let abandoned = {
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             inner.error = None;
             let mut abandoned = 0;
             if grant.epoch > inner.epoch {
@@ -257,7 +257,7 @@ impl SequenceBuffer {
 
     pub(super) fn failed(&self, error: NextError) {
         {
-            let mut inner = self.lock();
+            let mut inner = self.inner.lock();
             inner.buffer.refill_failed();
             inner.error = Some((Instant::now(), error));
         }
@@ -266,33 +266,33 @@ impl SequenceBuffer {
 
     /// Records that a due refill is not proposed because the last one has just failed.
     pub(super) fn put_off(&self) {
-        self.lock().buffer.refill_failed();
+        self.inner.lock().buffer.refill_failed();
     }
 
     /// Returns whether the sequence must be looked up again.
     pub(super) fn is_retired(&self) -> bool {
-        self.lock().is_retired
+        self.inner.lock().is_retired
     }
 
     /// Clears the error, so that the next caller without values proposes a refill again.
     pub(super) fn forget_error(&self) {
-        self.lock().error = None;
+        self.inner.lock().error = None;
     }
 
     /// The error of the last refill, and its time.
     pub(super) fn error(&self) -> Option<(Instant, NextError)> {
-        self.lock().error.clone()
+        self.inner.lock().error.clone()
     }
 
     /// The number of remaining indices, staged and in the buffer, for messages.
     pub(super) fn left(&self) -> u64 {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         inner.staged.count() + inner.buffer.available()
     }
 
     pub(super) async fn settle(&self, deadline: Instant) {
         let mut refills = self.refills();
-        while self.lock().buffer.is_refill_in_flight() {
+        while self.inner.lock().buffer.is_refill_in_flight() {
             if timeout_at(deadline, refills.changed()).await.is_err() {
                 return;
             }
@@ -302,7 +302,7 @@ impl SequenceBuffer {
     /// Ends the slot permanently: its waiting callers look the sequence up again. Returns what can
     /// be given back.
     pub(super) fn close(&self) -> Option<Unused> {
-        let unused = self.lock().close();
+        let unused = self.inner.lock().close();
         self.refilled.send_modify(|count| *count += 1);
         unused
     }
@@ -313,7 +313,7 @@ impl SequenceBuffer {
         if !self.was_unused() {
             return Err(InUse);
         }
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if inner.buffer.is_refill_in_flight() {
             return Err(InUse);
         }
@@ -321,10 +321,6 @@ impl SequenceBuffer {
         drop(inner);
         self.refilled.send_modify(|count| *count += 1);
         Ok(unused)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

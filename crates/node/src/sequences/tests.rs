@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use seqd_idgen::Progression;
 use seqd_state::{
-    Command, Outcome, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode,
-    SequenceName, SequenceOutcome,
+    Outcome, SegmentSizes, SequenceCommand, SequenceDefinition, SequenceMode, SequenceName,
+    SequenceOutcome,
 };
 use tokio::time::Instant;
 
@@ -38,24 +38,20 @@ impl Story {
             segment,
             description: String::new(),
         };
-        let made = replica.apply(vec![Command::Sequences(SequenceCommand::Create {
-            tenant: seqd_state::Tenant::OPERATOR,
-            name: name.clone(),
-            definition,
-        })]);
+        let story = Story {
+            segments: Story::service(&replica),
+            replica,
+            name,
+        };
+        let made = story.create(definition);
         assert!(
             matches!(
-                made[0],
+                made,
                 Outcome::Sequences(SequenceOutcome::Created { created: true, .. })
             ),
             "{made:?}"
         );
-        let segments = Story::service(&replica);
-        Story {
-            replica,
-            segments,
-            name,
-        }
+        story
     }
 
     /// Another node's service in the same cluster.
@@ -73,6 +69,32 @@ impl Story {
     async fn stop(&self) {
         let deadline = Instant::now() + Duration::from_secs(1);
         self.segments.stop(deadline).await;
+    }
+
+    fn apply(&self, command: SequenceCommand) -> Outcome {
+        self.replica.apply(vec![command.into()]).remove(0)
+    }
+
+    fn create(&self, definition: SequenceDefinition) -> Outcome {
+        self.apply(SequenceCommand::Create {
+            tenant: seqd_state::Tenant::OPERATOR,
+            name: self.name.clone(),
+            definition,
+        })
+    }
+
+    fn delete(&self) {
+        self.apply(SequenceCommand::Delete {
+            name: self.name.clone(),
+            if_revision: None,
+        });
+    }
+
+    fn definition(&self) -> SequenceDefinition {
+        let definition = peek(self.replica.as_ref(), |state| {
+            state.sequence(&self.name).unwrap().definition.clone()
+        });
+        definition.unwrap()
     }
 
     fn mark(&self) -> u64 {
@@ -217,12 +239,10 @@ async fn of_two_runs_the_latest_comes_back() {
 async fn an_advance_voids_buffered_values() {
     let story = Story::begin(None, (100, 1000));
     story.next(5).await.unwrap();
-    story
-        .replica
-        .apply(vec![Command::Sequences(SequenceCommand::Advance {
-            name: story.name.clone(),
-            to: 5000,
-        })]);
+    story.apply(SequenceCommand::Advance {
+        name: story.name.clone(),
+        to: 5000,
+    });
     assert_eq!(story.next(2).await.unwrap(), [5000, 5001]);
 }
 
@@ -282,12 +302,7 @@ async fn a_caller_that_goes_away_takes_nothing_with_it() {
 async fn a_deleted_sequence_is_gone_at_once() {
     let story = Story::begin(None, (100, 1000));
     story.next(1).await.unwrap();
-    story
-        .replica
-        .apply(vec![Command::Sequences(SequenceCommand::Delete {
-            name: story.name.clone(),
-            if_revision: None,
-        })]);
+    story.delete();
     assert!(matches!(story.next(1).await, Err(NextError::NotFound)));
 }
 
@@ -319,23 +334,10 @@ async fn waiters_during_a_deletion_join_the_queue_of_the_recreated_sequence() {
         waiters.push(tokio::spawn(async move { story.next(4).await.unwrap() }));
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
-    let definition = peek(story.replica.as_ref(), |state| {
-        state.sequence(&story.name).unwrap().definition.clone()
-    });
-    story
-        .replica
-        .apply(vec![Command::Sequences(SequenceCommand::Delete {
-            name: story.name.clone(),
-            if_revision: None,
-        })]);
+    let definition = story.definition();
+    story.delete();
     assert!(matches!(story.next(1).await, Err(NextError::NotFound)));
-    story
-        .replica
-        .apply(vec![Command::Sequences(SequenceCommand::Create {
-            tenant: seqd_state::Tenant::OPERATOR,
-            name: story.name.clone(),
-            definition: definition.unwrap(),
-        })]);
+    story.create(definition);
     let first = story.next(1).await.unwrap();
     drop(turn);
     let mut all: BTreeSet<i64> = first.iter().copied().collect();
@@ -359,27 +361,14 @@ async fn a_recreated_sequence_has_its_own_sizes() {
     story.next(1).await.unwrap();
     // The refill in flight still requests a size of the earlier definition.
     tokio::time::sleep(Duration::from_millis(10)).await;
-    let mut definition = peek(story.replica.as_ref(), |state| {
-        state.sequence(&story.name).unwrap().definition.clone()
-    })
-    .unwrap();
+    let mut definition = story.definition();
     definition.segment = SegmentSizes {
         target_ms: 60_000,
         min: 1000,
         max: 1000,
     };
-    let name = || story.name.clone();
-    story.replica.apply(vec![
-        Command::Sequences(SequenceCommand::Delete {
-            name: name(),
-            if_revision: None,
-        }),
-        Command::Sequences(SequenceCommand::Create {
-            tenant: seqd_state::Tenant::OPERATOR,
-            name: name(),
-            definition,
-        }),
-    ]);
+    story.delete();
+    story.create(definition);
     let before = story.mark();
     story.next(1).await.unwrap();
     assert!(

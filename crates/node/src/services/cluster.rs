@@ -195,24 +195,19 @@ impl ClusterService {
         };
         let others = status.members.iter().filter_map(|other| other.applied);
         let newest = others.max().unwrap_or_default().max(status.committed);
+        let report = member.report.as_ref();
         // A ready member measures its own lag at one moment, whereas the newest entry of the others
         // may be up to a second newer than the member's report.
-        let reported = member.behind.filter(|_| {
-            is_self || member.reachable && member.report.as_ref().is_some_and(|its| its.ready)
-        });
+        let is_measured = is_self || member.reachable && report.is_some_and(|its| its.ready);
+        let measured = member.behind.filter(|_| is_measured);
         let lag_entries =
-            reported.or_else(|| applied.map(|applied| newest.saturating_sub(applied)));
-        let report = member.report.as_ref();
+            measured.or_else(|| applied.map(|applied| newest.saturating_sub(applied)));
         let ahead_ms = wrong_by(status, member);
-        Member {
+        let reported = Member {
             name: member.name.clone(),
             id: member.id.0,
             role: role_in(status, member),
-            state: if is_self {
-                self.health.own_state()
-            } else {
-                state_of(member, lag_entries, ahead_ms.is_some())
-            },
+            state: state_of(member, lag_entries, ahead_ms.is_some()),
             http: Some(member.http.clone()).filter(|http| !http.is_empty()),
             peer: member.peer.clone(),
             applied,
@@ -224,34 +219,25 @@ impl ClusterService {
                 .clocks
                 .get(&member.id)
                 .and_then(|clock| clock.drift_ppm),
-            workers: if is_self {
-                self.minters.held()
-            } else {
-                report
-                    .map(|report| report.workers.clone())
-                    .unwrap_or_default()
-            },
-            more_workers: if is_self {
-                self.minters.more_held()
-            } else {
-                report
-                    .map(|report| report.more_workers.clone())
-                    .unwrap_or_default()
-            },
-            version: if is_self {
-                Some(env!("CARGO_PKG_VERSION").to_owned())
-            } else {
-                member.version.clone()
-            },
+            workers: report.map_or_else(BTreeMap::new, |its| its.workers.clone()),
+            more_workers: report.map_or_else(BTreeMap::new, |its| its.more_workers.clone()),
+            version: member.version.clone(),
             levels: member.levels.map(|levels| (levels.oldest, levels.newest)),
-            ids_per_second: if is_self {
-                Some(self.minters.ids_per_second() as f64)
-            } else {
-                // The last report of an unreachable member has no known time.
-                report
-                    .filter(|_| member.reachable)
-                    .map(|report| report.ids_per_second as f64)
-            },
+            // The last report of an unreachable member has no known time.
+            ids_per_second: report
+                .filter(|_| member.reachable)
+                .map(|report| report.ids_per_second as f64),
+        };
+        if !is_self {
+            return reported;
+        }
+        Member {
+            state: self.health.own_state(),
+            workers: self.minters.held(),
+            more_workers: self.minters.more_held(),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            ids_per_second: Some(self.minters.ids_per_second() as f64),
+            ..reported
         }
     }
 

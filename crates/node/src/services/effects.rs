@@ -13,7 +13,8 @@ pub(super) fn effect(cluster: &Cluster, change: ChangeOfMembers, leader: Option<
     };
     let leads = |name: &String| {
         let is_leader = cluster.leader.as_ref() == Some(name);
-        is_leader.then_some("; it leads and transfers leadership first")
+        let leads = is_leader.then_some("; it leads and transfers leadership first");
+        leads.unwrap_or_default()
     };
     match change {
         ChangeOfMembers::Add { name, peer, .. } => {
@@ -40,18 +41,12 @@ pub(super) fn effect(cluster: &Cluster, change: ChangeOfMembers, leader: Option<
             format!("makes {name} a voter: {}", quorum(Some(&name), None))
         }
         ChangeOfMembers::Demote { name } => {
-            let leads = leads(&name).unwrap_or_default();
-            format!(
-                "makes {name} a learner{leads}: {}",
-                quorum(None, Some(&name))
-            )
+            let (leads, quorum) = (leads(&name), quorum(None, Some(&name)));
+            format!("makes {name} a learner{leads}: {quorum}")
         }
         ChangeOfMembers::Remove { name } => {
-            let leads = leads(&name).unwrap_or_default();
-            format!(
-                "permanently removes {name}{leads}: {}",
-                quorum(None, Some(&name))
-            )
+            let (leads, quorum) = (leads(&name), quorum(None, Some(&name)));
+            format!("permanently removes {name}{leads}: {quorum}")
         }
         ChangeOfMembers::Drain { name, drains } => drain(cluster, &name, drains, leader.as_deref()),
         ChangeOfMembers::MoveLeader { .. } => {

@@ -71,8 +71,8 @@ impl Wanted {
             false => users(&self.prefix),
         };
         let from = match self.after.clone() {
-            Some(after) => Bound::Excluded(after.max(first())),
-            None => Bound::Included(first()),
+            Some(after) if after >= first() => Bound::Excluded(after),
+            _ => Bound::Included(first()),
         };
         let matching = state.keys_from(from).take_while(|(name, _)| {
             self.of_requests
@@ -136,12 +136,11 @@ impl KeyService {
     ) -> Result<Page<ListedKey>, ServiceError> {
         let wanted = Wanted::read(query)?;
         let time = read(&*self.replica, deadline).await?;
-        let found = on_state(&*self.replica, |state| {
+        let (items, next_cursor) = on_state(&*self.replica, |state| {
             let now = state.cluster_ms();
             let take = |name: &KeyName, record: &KeyRecord| listed(name, record, now, time);
             wanted.collect(state, wanted.limit, take)
-        });
-        let (items, next_cursor) = found?;
+        })?;
         Ok(Page { items, next_cursor })
     }
 
@@ -153,10 +152,9 @@ impl KeyService {
     ) -> Result<DeletedPage, ServiceError> {
         let wanted = which(query)?;
         read(&*self.replica, deadline).await?;
-        let found = on_state(&*self.replica, |state| {
+        let (names, next_cursor) = on_state(&*self.replica, |state| {
             wanted.collect(state, wanted.limit, |name, _| name.clone())
-        });
-        let (names, next_cursor) = found?;
+        })?;
         let deleted = match names.is_empty() {
             true => 0,
             false => self.remove(names, deadline).await?,
@@ -175,10 +173,9 @@ impl KeyService {
     ) -> Result<Plan, ServiceError> {
         let wanted = which(query)?;
         read(&*self.replica, deadline).await?;
-        let found = on_state(&*self.replica, |state| {
+        let (found, next) = on_state(&*self.replica, |state| {
             wanted.collect(state, usize::MAX, |_, record| record.result.is_none())
-        });
-        let (found, next) = found?;
+        })?;
         let page = PageDeletion {
             found,
             limit: wanted.limit,

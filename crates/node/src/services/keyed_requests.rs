@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::error::ServiceError;
 use super::keys::{Begun, KeyService};
 use super::room::NoRoom;
+use crate::times::millis;
 
 /// The time for which a claim outlives its request, so that the entry that completes it can be
 /// applied.
@@ -109,10 +110,6 @@ fn crowded() -> ServiceError {
     let detail = "too many requests with a key are being served, for this client or for all \
         clients";
     ServiceError::overloaded(detail, 100)
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Returns whether an error means that the command is certainly not in the log, and that a retry

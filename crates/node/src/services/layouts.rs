@@ -336,15 +336,12 @@ fn spread(layout: &Layout, query: &LayoutQuery) -> Result<Spread, RequestError> 
     const MAX_RATE: u64 = 1_000_000;
     let (rate, modulus) = (query.rate.unwrap_or(20), query.modulus.unwrap_or(16));
     if !(1..=MAX_RATE).contains(&rate) {
-        return Err(RequestError::Invalid(format!(
-            "rate is 1 to {MAX_RATE}, not {rate}"
-        )));
+        let detail = format!("rate is 1 to {MAX_RATE}, not {rate}");
+        return Err(RequestError::Invalid(detail));
     }
     if !(2..=Layout::MAX_MODULUS).contains(&modulus) {
-        let most = Layout::MAX_MODULUS;
-        return Err(RequestError::Invalid(format!(
-            "modulus is 2 to {most}, not {modulus}"
-        )));
+        let detail = format!("modulus is 2 to {}, not {modulus}", Layout::MAX_MODULUS);
+        return Err(RequestError::Invalid(detail));
     }
     let counted = layout.remainders(rate, modulus);
     let counted = counted.ok_or_else(|| {

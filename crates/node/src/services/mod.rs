@@ -128,7 +128,6 @@ pub(crate) struct Services {
     /// Places of requests whose responses are long.
     pub(crate) writing: Arc<Places>,
     pub(crate) health: Arc<HealthService>,
-    parts: Parts,
 }
 
 impl Services {
@@ -207,7 +206,6 @@ impl Services {
             tiny_id: parts.tiny_id.clone(),
             snapshots: SnapshotService { raft: raft() },
             writing: Places::of_processors(),
-            parts: parts.clone(),
             health,
             config,
         }
@@ -219,6 +217,6 @@ impl Services {
 
     /// The text of this node's metrics.
     pub(crate) fn metrics(&self) -> Result<String, fmt::Error> {
-        scrape::text(&self.parts)
+        scrape::text(&self.facts.parts)
     }
 }

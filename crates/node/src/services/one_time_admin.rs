@@ -73,10 +73,9 @@ impl OneTimeService {
     ) -> Result<Page<ListedToken>, ServiceError> {
         let wanted = Wanted::read(query)?;
         let time = read(&*self.replica, deadline).await?;
-        let found = on_state(&*self.replica, |state| {
+        let (items, next_cursor) = on_state(&*self.replica, |state| {
             wanted.collect(state, wanted.limit, |id, record| listed(id, record, time))
-        });
-        let (items, next_cursor) = found?;
+        })?;
         Ok(Page { items, next_cursor })
     }
 
@@ -88,10 +87,9 @@ impl OneTimeService {
     ) -> Result<DeletedPage, ServiceError> {
         let wanted = which(query)?;
         read(&*self.replica, deadline).await?;
-        let found = on_state(&*self.replica, |state| {
+        let (ids, next_cursor) = on_state(&*self.replica, |state| {
             wanted.collect(state, wanted.limit, |id, _| id)
-        });
-        let (ids, next_cursor) = found?;
+        })?;
         let deleted = match ids.is_empty() {
             true => 0,
             false => self.remove(ids, deadline).await?,
@@ -110,10 +108,9 @@ impl OneTimeService {
     ) -> Result<Plan, ServiceError> {
         let wanted = which(query)?;
         read(&*self.replica, deadline).await?;
-        let found = on_state(&*self.replica, |state| {
+        let (found, next) = on_state(&*self.replica, |state| {
             wanted.collect(state, usize::MAX, |_, record| record.used.is_none())
-        });
-        let (found, next) = found?;
+        })?;
         let page = PageDeletion {
             found,
             limit: wanted.limit,

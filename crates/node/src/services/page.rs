@@ -20,10 +20,8 @@ impl PageRequest {
     ) -> Result<PageRequest, RequestError> {
         let limit = limit.unwrap_or(ListQuery::DEFAULT_LIMIT);
         if !(1..=ListQuery::MAX_LIMIT).contains(&limit) {
-            return Err(RequestError::Invalid(format!(
-                "limit is 1 to {}, not {limit}",
-                ListQuery::MAX_LIMIT
-            )));
+            let detail = format!("limit is 1 to {}, not {limit}", ListQuery::MAX_LIMIT);
+            return Err(RequestError::Invalid(detail));
         }
         Ok(PageRequest {
             limit: limit as usize,

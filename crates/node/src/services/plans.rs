@@ -2,8 +2,8 @@
 
 use seqd_api::{AdvanceRequest, Plan, Sequence, SequenceSpec};
 use seqd_state::{
-    Command, Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome, SequenceRefusal,
-    State, Tenant,
+    Command, Outcome, Revision, SequenceCommand, SequenceName, SequenceOutcome, SequenceRecord,
+    SequenceRefusal, State, Tenant,
 };
 use tokio::time::Instant;
 
@@ -129,14 +129,9 @@ impl SequenceService {
         let Outcome::Sequences(outcome) = outcome else {
             return Err(unexpected(&outcome));
         };
-        let shown =
-            |next: Option<i64>| next.map_or_else(|| "none".to_owned(), |next| next.to_string());
-        let next = |record: &Option<seqd_state::SequenceRecord>| {
-            shown(
-                record
-                    .as_ref()
-                    .and_then(seqd_state::SequenceRecord::next_value),
-            )
+        let next = |record: &Option<SequenceRecord>| {
+            let next = record.as_ref().and_then(SequenceRecord::next_value);
+            next.map_or_else(|| "none".to_owned(), |next| next.to_string())
         };
         let (name, was, will_be) = (name.as_str(), next(&before), next(&after));
         let effect = match &outcome {

@@ -158,8 +158,10 @@ fn sequences(node: &Parts, scrape: &mut Scrape) {
             least = ratio(record).into_iter().chain(least).reduce(f64::min);
         }
     });
-    let names = named.iter().map(|(name, _)| name.as_str().to_owned());
-    node.metrics.known(names);
+    // Their counters exist before their first values are issued.
+    for (name, _) in &named {
+        node.metrics.allocated(name.as_str(), 0);
+    }
     let label = |name: &str| vec![("sequence", name.to_owned())];
     let ratios = named
         .iter()

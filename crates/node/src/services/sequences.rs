@@ -25,6 +25,7 @@ use crate::config::keys::{LimitsSection, SegmentSection};
 use crate::metrics::Metrics;
 use crate::replica::{Replica, peek};
 use crate::sequences::SegmentBuffers;
+use crate::times::millis;
 
 /// The sizes of a sequence of another mode than `segment`, which does not use them.
 const NO_SEGMENTS: SegmentSizes = SegmentSizes {
@@ -113,8 +114,11 @@ impl SequenceService {
         (tenant, deadline): (Tenant, Instant),
     ) -> Result<Created, ServiceError> {
         let command = self.creation(name, spec, (tenant, deadline)).await?;
-        let proposed = match self.propose(command.clone(), deadline).await {
-            Ok(outcome) => outcome,
+        let (is_new, revision) = match self.propose(command.clone(), deadline).await {
+            Ok(Outcome::Sequences(SequenceOutcome::Created {
+                created, revision, ..
+            })) => (created, revision),
+            Ok(other) => return Err(unexpected(&other)),
             Err(error) => {
                 let record = self.equal_to(&command, error, deadline).await?;
                 return Ok(Created {
@@ -122,12 +126,6 @@ impl SequenceService {
                     sequence: to_api(name, &record),
                 });
             }
-        };
-        let (is_new, revision) = match proposed {
-            Outcome::Sequences(SequenceOutcome::Created {
-                created, revision, ..
-            }) => (created, revision),
-            other => return Err(unexpected(&other)),
         };
         let read = self.at_revision(name, revision, deadline).await;
         Ok(Created {
@@ -299,7 +297,7 @@ impl SequenceService {
     fn sizes_of(&self, spec: seqd_api::SegmentSpec) -> Result<SegmentSizes, ServiceError> {
         let defaults = &self.defaults;
         let target_ms = match spec.target.as_deref() {
-            None => milliseconds(defaults.target),
+            None => millis(defaults.target),
             Some(text) => target_ms(text)?,
         };
         // If only one bound is given, the other bound's default is adjusted to it.
@@ -426,12 +424,8 @@ pub(super) fn differing(
     })
 }
 
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 pub(super) fn target_ms(text: &str) -> Result<u64, RequestError> {
-    let parsed = humantime::parse_duration(text).map(milliseconds);
+    let parsed = humantime::parse_duration(text).map(millis);
     parsed.map_err(|_| {
         let text: String = text.chars().take(80).collect();
         let detail = format!("segment.target: {text:?} is not a duration such as \"1m\"");

@@ -1,7 +1,9 @@
 //! A stopped node's folder, intact or with a part that does not match the others.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use seqd_disk::{Disk, OsDisk, Tap, Tapped};
 use seqd_state::{
     AcquireLock, Attempt, Command, LockCommand, LockName, NextRequest, Nonce, SequenceCommand,
     SequenceMode, SequenceName, State, Tenant,
@@ -48,10 +50,13 @@ pub(super) struct Fixture {
 
 impl Fixture {
     pub(super) fn new() -> Self {
-        Self::of(Plan::default())
+        Self::with(|_| {})
     }
 
-    pub(super) fn of(plan: Plan) -> Self {
+    /// A folder of a plan with this change.
+    pub(super) fn with(change: impl FnOnce(&mut Plan)) -> Self {
+        let mut plan = Plan::default();
+        change(&mut plan);
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("node");
         let cluster_id = plan.cluster_id.unwrap_or(CLUSTER);
@@ -83,6 +88,12 @@ impl Fixture {
     pub(super) fn root(&self) -> PathBuf {
         self.dir.path().join("node")
     }
+}
+
+/// Returns the disk of the operating system with this tap.
+pub(super) fn tapped<T: Tap>(tap: &Arc<T>) -> Arc<dyn Disk> {
+    let (disk, tap) = (Arc::new(OsDisk), Arc::clone(tap));
+    Arc::new(Tapped { disk, tap })
 }
 
 /// Returns the founding command, the request of a lock, then commands that create and use

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use seqd_disk::{Disk, DiskFile, Kind, OsDisk, Tap, Tapped};
+use seqd_disk::{Disk, DiskFile, Kind, OsDisk, Tap};
 
-use super::fixture::{CLUSTER, Fixture};
+use super::fixture::{CLUSTER, Fixture, tapped};
 use super::remains::leave_rest;
 use super::takeovers::{OLD, SAID, assert_recovered, planned, recovery, restore_of};
 use super::{bad, files};
@@ -94,10 +94,7 @@ fn killed(of: &Path, root: &Path, at: u64) -> (u64, bool) {
     let calls = AtomicU64::new(0);
     let kill = Arc::new(Kill { at, calls });
     let mut recovering = planned(root);
-    recovering.disk = Arc::new(Tapped {
-        disk: Arc::new(OsDisk),
-        tap: Arc::clone(&kill),
-    });
+    recovering.disk = tapped(&kill);
     let ended = catch_unwind(AssertUnwindSafe(|| recovering.carry_out(SAID)));
     let is_over = match ended {
         Ok(Ok(_)) => true,
@@ -181,10 +178,7 @@ fn killed_restore(of: &Fixture, root: &Path, at: u64) -> (u64, bool) {
     let calls = AtomicU64::new(0);
     let kill = Arc::new(Kill { at, calls });
     let mut restore = Restore::plan(restore_of(of, root)).unwrap();
-    restore.disk = Arc::new(Tapped {
-        disk: Arc::new(OsDisk),
-        tap: Arc::clone(&kill),
-    });
+    restore.disk = tapped(&kill);
     let is_over = match catch_unwind(AssertUnwindSafe(|| restore.carry_out())) {
         Ok(Ok(())) => true,
         // The kill of the log's writer thread is an error, after which nothing is cleaned up.
@@ -280,10 +274,7 @@ fn a_recovery_that_cannot_ask_for_its_own_folders_neither_ends_nor_starts() {
             asked: AtomicU64::new(0),
         });
         let mut recovering = planned(&root);
-        recovering.disk = Arc::new(Tapped {
-            disk: Arc::new(OsDisk),
-            tap: Arc::clone(&tap),
-        });
+        recovering.disk = tapped(&tap);
         let ended = recovering.carry_out(SAID);
         if tap.asked.load(Ordering::SeqCst) <= from {
             ended.unwrap();
@@ -329,10 +320,7 @@ fn a_recovery_that_fails_and_cannot_ask_whether_it_is_certain_stays_refused() {
     let fixture = Fixture::new();
     let root = fixture.root();
     let mut recovering = planned(&root);
-    recovering.disk = Arc::new(Tapped {
-        disk: Arc::new(OsDisk),
-        tap: Arc::new(Fails),
-    });
+    recovering.disk = tapped(&Arc::new(Fails));
     assert!(recovering.carry_out(SAID).is_err());
     assert_eq!(starts_as(&root), None);
     planned(&root).carry_out(SAID).unwrap();

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
-use seqd_disk::{Disk, OsDisk, Tap, Tapped};
+use seqd_disk::{Disk, OsDisk, Tap};
 
-use super::fixture::{APPLIED, ENTRIES, Fixture, Plan, SNAPSHOTS};
+use super::fixture::{APPLIED, ENTRIES, Fixture, SNAPSHOTS, tapped};
 use super::takeovers::{OLD, SAID, assert_recovered, failed, mark, planned, recovery};
 use super::{bad, files, flip};
 use crate::takeover::Source;
@@ -33,10 +33,7 @@ fn assert_refused(root: &Path, parts: &[&str]) {
 
 #[test]
 fn a_log_that_is_lost_or_older_than_the_checkpoint_is_refused_by_a_recovery() {
-    let older = Fixture::of(Plan {
-        last: Some(APPLIED - 10),
-        ..Plan::default()
-    });
+    let older = Fixture::with(|plan| plan.last = Some(APPLIED - 10));
     let (held, end) = (format!("entry {APPLIED}"), format!("at {}", APPLIED - 10));
     assert_refused(&older.root(), &[&held, &end]);
 
@@ -96,11 +93,7 @@ fn left_on(root: &Path, errno: Errno, after: u64) -> (Result<Source, OfflineErro
         after,
         reads: AtomicU64::new(0),
     });
-    let disk = Arc::new(Tapped {
-        disk: Arc::new(OsDisk),
-        tap: Arc::clone(&tap),
-    });
-    let folder = Folder::of_tool(disk, root, "recovery-unfinished").unwrap();
+    let folder = Folder::of_tool(tapped(&tap), root, "recovery-unfinished").unwrap();
     let identity = folder.identity().unwrap().unwrap();
     let read = remains::read(&folder, &identity);
     (read, tap.reads.load(Ordering::SeqCst) > after)
@@ -155,10 +148,13 @@ fn unchecked_facts_of_a_recovery_are_reported_before_the_confirmation() {
     );
 }
 
-/// Returns a folder whose log was purged up to the older snapshot, with both snapshots damaged.
-fn without_snapshots(plan: Plan) -> Fixture {
-    let purged = Some(SNAPSHOTS[0]);
-    let fixture = Fixture::of(Plan { purged, ..plan });
+/// Returns a folder whose log was purged up to the older snapshot and ends at `last`, with both
+/// snapshots damaged.
+fn without_snapshots(last: Option<u64>) -> Fixture {
+    let fixture = Fixture::with(|plan| {
+        plan.purged = Some(SNAPSHOTS[0]);
+        plan.last = last;
+    });
     for name in ["30-1.snap", "60-2.snap"] {
         flip(&fixture.root().join("snap").join(name), 300);
     }
@@ -169,7 +165,7 @@ fn without_snapshots(plan: Plan) -> Fixture {
 fn a_checkpoint_that_reaches_the_log_replaces_snapshots_that_are_all_bad() {
     let sound = Fixture::new();
     let whole = planned(&sound.root()).takeover().clone();
-    let fixture = without_snapshots(Plan::default());
+    let fixture = without_snapshots(None);
     let root = fixture.root();
     let before = files(&root);
     let recovering = planned(&root);
@@ -186,30 +182,21 @@ fn a_checkpoint_that_reaches_the_log_replaces_snapshots_that_are_all_bad() {
     assert_recovered(&root);
 
     // The checkpoint may be of the last entry that the log had.
-    let fixture = without_snapshots(Plan {
-        last: Some(APPLIED),
-        ..Plan::default()
-    });
+    let fixture = without_snapshots(Some(APPLIED));
     assert_eq!(planned(&fixture.root()).takeover().index, APPLIED);
 }
 
 #[test]
 fn a_checkpoint_that_cannot_replace_the_snapshots_is_refused_by_a_recovery() {
-    let older = without_snapshots(Plan {
-        last: Some(APPLIED - 1),
-        ..Plan::default()
-    });
+    let older = without_snapshots(Some(APPLIED - 1));
     let (held, end) = (format!("entry {APPLIED}"), format!("at {}", APPLIED - 1));
     assert_refused(&older.root(), &[&held, &end, "or is older"]);
 
-    let gone = without_snapshots(Plan::default());
+    let gone = without_snapshots(None);
     fs::remove_file(gone.root().join("CURRENT")).unwrap();
     assert_refused(&gone.root(), &["entry 31", "(CURRENT: it is missing)"]);
 
-    let behind = Fixture::of(Plan {
-        purged: Some(APPLIED + 1),
-        ..Plan::default()
-    });
+    let behind = Fixture::with(|plan| plan.purged = Some(APPLIED + 1));
     let refused = "its snapshots end before that entry, and its checkpoint ends at 80";
     assert_refused(&behind.root(), &["entry 82", refused]);
 }
@@ -351,10 +338,7 @@ fn the_old_content_is_durably_moved_before_the_new_folder_moves_in() {
     let root = fixture.root();
     let tap = Arc::new(Unsynced::default());
     let mut recovering = planned(&root);
-    recovering.disk = Arc::new(Tapped {
-        disk: Arc::new(OsDisk),
-        tap: Arc::clone(&tap),
-    });
+    recovering.disk = tapped(&tap);
     recovering.carry_out(SAID).unwrap();
     let unsynced = tap.at_the_turn.lock().unwrap();
     let ours: Vec<_> = unsynced

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use seqd_disk::{Disk, OsDisk, Tap, Tapped};
+use seqd_disk::{Disk, OsDisk, Tap};
 
-use super::fixture::{CLUSTER, ENTRIES, Fixture, Plan};
+use super::fixture::{CLUSTER, ENTRIES, Fixture, tapped};
 use super::{bad, files};
 use crate::*;
 use seqd_store::folder::Folder;
@@ -229,10 +229,7 @@ fn a_state_whose_time_is_wrong_is_taken_over_as_of_the_time_that_is_given() {
 fn a_cluster_whose_id_has_a_wrong_time_is_taken_over_without_a_rate() {
     // Drawn at 2027-01-15T08:00:00Z.
     const FOUNDED_AHEAD: &str = "01MCC5RM00PHRF4CV5EADZTYP7";
-    let fixture = Fixture::of(Plan {
-        cluster_id: Some(FOUNDED_AHEAD),
-        ..Plan::default()
-    });
+    let fixture = Fixture::with(|plan| plan.cluster_id = Some(FOUNDED_AHEAD));
     let now_ms = options(None).now_ms;
     let takeover = TakeoverOptions {
         written_ms: Some(now_ms - 1_118),
@@ -280,13 +277,10 @@ pub(super) fn failed(behind: bool) -> (Fixture, PathBuf) {
     let fixture = Fixture::new();
     let root = fixture.root();
     let mut recovering = planned(&root);
-    recovering.disk = Arc::new(Tapped {
-        disk: Arc::new(OsDisk),
-        tap: Arc::new(Fails {
-            root: root.clone(),
-            behind,
-        }),
-    });
+    recovering.disk = tapped(&Arc::new(Fails {
+        root: root.clone(),
+        behind,
+    }));
     let error = recovering.carry_out(SAID).unwrap_err();
     let why = if behind { "not synced" } else { "not renamed" };
     assert!(error.message.ends_with(why), "{error}");

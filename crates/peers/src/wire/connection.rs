@@ -32,7 +32,7 @@ const CALLS: usize = 256;
 
 /// A connection that is open or being opened. It is closed when this is dropped.
 pub(super) struct Connection {
-    calls: Arc<Calls>,
+    pub(super) calls: Arc<Calls>,
     places: Arc<Semaphore>,
     queue: mpsc::UnboundedSender<Outgoing>,
     urgent: mpsc::Sender<Frame>,
@@ -66,10 +66,6 @@ impl Connection {
             urgent,
             task: task.abort_handle(),
         }
-    }
-
-    pub(super) fn calls(&self) -> &Calls {
-        &self.calls
     }
 
     pub(super) async fn call(
@@ -191,7 +187,7 @@ async fn run(dial: Arc<dyn Dial>, addr: String, link: Link, calls: Arc<Calls>, e
 /// bytes that the operating system has accepted.
 async fn converse(stream: BoxStream, link: Link, calls: &Calls, ends: TaskQueues) -> (Ended, u64) {
     let (read, write) = tokio::io::split(stream);
-    let mut frames = FramedRead::new(read, FrameCodec::new());
+    let mut frames = FramedRead::new(read, FrameCodec::default());
     let mut writer = Writer::new(write, ends.urgent_frames);
     let mut outgoing = ends.outgoing;
     // A single task: a call needs no task switch except to its caller.

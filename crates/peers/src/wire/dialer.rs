@@ -49,11 +49,11 @@ impl Dialer {
         let mut connections = self.connections.lock();
         let key = (link, addr.to_owned());
         if let Some(kept) = connections.get(&key)
-            && kept.calls().takes_calls()
+            && kept.calls.takes_calls()
         {
             return Arc::clone(kept);
         }
-        connections.retain(|_, kept| kept.calls().takes_calls());
+        connections.retain(|_, kept| kept.calls.takes_calls());
         let dial = Arc::clone(&self.dial);
         let opened = Arc::new(Connection::open(dial, &*self.tasks, addr.to_owned(), link));
         connections.insert(key, Arc::clone(&opened));
@@ -78,13 +78,13 @@ impl Transport for Dialer {
             let began = Instant::now();
             let connection = self.connection(link, addr);
             let again = match &payload {
-                Payload::Bytes(bytes) if connection.calls().is_connected() => Some(bytes.clone()),
+                Payload::Bytes(bytes) if connection.calls.is_connected() => Some(bytes.clone()),
                 _ => None,
             };
             let answer = connection.call(route, payload, limit).await;
             match (answer, again) {
                 // A kept connection was closed before any part of the call was sent.
-                (Err(CallError::Unsent(_)), Some(bytes)) if connection.calls().has_ended() => {
+                (Err(CallError::Unsent(_)), Some(bytes)) if connection.calls.has_ended() => {
                     let left = limit.after(began.elapsed());
                     let payload = Payload::Bytes(bytes);
                     self.connection(link, addr).call(route, payload, left).await

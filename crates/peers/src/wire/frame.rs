@@ -235,12 +235,6 @@ pub struct FrameCodec(LengthDelimitedCodec);
 
 impl Default for FrameCodec {
     fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl FrameCodec {
-    pub fn new() -> Self {
         let mut lengths = LengthDelimitedCodec::builder();
         lengths.little_endian().max_frame_length(FRAME_BYTES);
         Self(lengths.new_codec())

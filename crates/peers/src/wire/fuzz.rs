@@ -45,7 +45,7 @@ fn framed(mut short: &[u8]) -> Vec<u8> {
 
 /// Decodes the frames of these bytes. The second value is whether an error ended them.
 fn frames(bytes: &[u8], piece: usize) -> (Vec<(Frame, usize)>, bool) {
-    let (mut codec, mut buffer) = (FrameCodec::new(), BytesMut::new());
+    let (mut codec, mut buffer) = (FrameCodec::default(), BytesMut::new());
     let (mut found, mut fed, mut done) = (Vec::new(), 0, 0);
     for piece in bytes.chunks(piece) {
         buffer.extend_from_slice(piece);
@@ -95,7 +95,7 @@ pub fn peer_frames(input: &[u8]) {
         let own = &bytes[at..at + length];
         at += length;
         let mut written = BytesMut::new();
-        if let Err(error) = FrameCodec::new().encode(&frame, &mut written) {
+        if let Err(error) = FrameCodec::default().encode(&frame, &mut written) {
             panic!("{frame:?} cannot be written: {error}");
         }
         // A later version may have more fields in its opening, and a text is truncated and made
@@ -103,7 +103,7 @@ pub fn peer_frames(input: &[u8]) {
         if !matches!(frame, Frame::Opening { .. } | Frame::Rejection { .. }) {
             assert_eq!(own, &written[..], "{frame:?}");
         }
-        match FrameCodec::new().decode(&mut written) {
+        match FrameCodec::default().decode(&mut written) {
             Ok(Some(again)) => match (&again, &frame) {
                 (Frame::Rejection { text: again, .. }, Frame::Rejection { text, .. }) => {
                     assert!(text.len() > 4000 || again == text);
@@ -155,7 +155,7 @@ pub fn peer_connection(input: &[u8]) {
             version: VERSION,
             link: link.byte(),
         };
-        if let Err(error) = FrameCodec::new().encode(&opening, &mut bytes) {
+        if let Err(error) = FrameCodec::default().encode(&opening, &mut bytes) {
             panic!("{opening:?} cannot be written: {error}");
         }
     }
@@ -256,7 +256,7 @@ mod tests {
 
     fn bytes(frame: &Frame) -> Vec<u8> {
         let mut bytes = BytesMut::new();
-        FrameCodec::new().encode(frame, &mut bytes).unwrap();
+        FrameCodec::default().encode(frame, &mut bytes).unwrap();
         bytes.to_vec()
     }
 

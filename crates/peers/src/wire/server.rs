@@ -30,7 +30,7 @@ pub fn answer_without_tls() -> Vec<u8> {
         there too";
     let text = Rejection::new(RejectionCode::WrongCertificate, why).to_string();
     let mut bytes = BytesMut::new();
-    let encoded = FrameCodec::new().encode(&Frame::Rejection { call: 0, text }, &mut bytes);
+    let encoded = FrameCodec::default().encode(&Frame::Rejection { call: 0, text }, &mut bytes);
     // Without a frame the connection is closed without a response.
     encoded.map(|()| bytes.to_vec()).unwrap_or_default()
 }

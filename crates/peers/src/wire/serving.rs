@@ -53,7 +53,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite>(
     stopping: Arc<Watched<bool>>,
 ) {
     let (read, write) = tokio::io::split(stream);
-    let frames = FramedRead::new(read, FrameCodec::new());
+    let frames = FramedRead::new(read, FrameCodec::default());
     let served = async {
         match run(frames, write, place, handler, stopping).await {
             Ok(()) => {}
@@ -146,10 +146,7 @@ async fn run<S: AsyncRead + AsyncWrite>(
             () = work => {},
             () = drained(stopping, &incoming) => {},
         }
-    };
-    // The end of the handlers drops the sender of ends, which closes the writer.
-    let handled = async {
-        handled.await;
+        // The end of the handlers has dropped the sender of ends, which closes the writer.
         std::future::pending::<()>().await;
     };
     // A single task: a call needs no task switch.

@@ -132,15 +132,15 @@ impl Rejection {
 pub enum Link {
     /// Entries of the log. They are handled in sequence, so that appends reach Raft in the order in
     /// which they were sent.
-    Log,
+    Log = 1,
     /// Groups of commands for the leader. They are independent: each receives its response once it
     /// is committed.
-    Forward,
+    Forward = 2,
     /// Heartbeats, votes, pings, reads, membership changes, the handshake: small and independent.
-    Control,
+    Control = 3,
     /// The call that the leader keeps open for seconds. A broken connection is its response.
-    Watch,
-    Snapshots,
+    Watch = 4,
+    Snapshots = 5,
 }
 
 impl Link {
@@ -154,13 +154,7 @@ impl Link {
 
     /// The byte of the link in the opening of a connection.
     pub fn byte(self) -> u8 {
-        match self {
-            Self::Log => 1,
-            Self::Forward => 2,
-            Self::Control => 3,
-            Self::Watch => 4,
-            Self::Snapshots => 5,
-        }
+        self as u8
     }
 
     /// The largest number of bytes in flight in either direction that the receiver's handlers have

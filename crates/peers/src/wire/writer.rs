@@ -33,7 +33,7 @@ impl<W: AsyncWrite + Unpin> Writer<W> {
     pub(super) fn new(write: W, urgent: mpsc::Receiver<Frame>) -> Self {
         Self {
             write,
-            codec: FrameCodec::new(),
+            codec: FrameCodec::default(),
             buffer: BytesMut::new(),
             accepted: 0,
             urgent,

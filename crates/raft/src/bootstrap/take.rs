@@ -44,16 +44,11 @@ pub(super) fn not_founding(context: &NodeContext, founded: Option<&str>) -> Opti
 /// answers.
 pub(crate) async fn take_prepare(context: &Arc<NodeContext>, prepare: Prepare) -> Taken {
     let name = &context.settings.name;
-    let no = |why: &str| Taken::No {
-        why: why.to_owned(),
-    };
     if prepare.you != *name {
-        return Taken::No {
-            why: format!("this node is named {name}"),
-        };
+        return no(format!("this node is named {name}"));
     }
     if let Some(why) = not_founding(context, Some(&prepare.cluster_id)) {
-        return Taken::No { why };
+        return no(why);
     }
     let mut founders = prepare.founders.iter();
     let Some(&(node, _)) = founders.find(|(_, founder)| founder.name == *name) else {
@@ -83,9 +78,7 @@ pub(crate) async fn take_prepare(context: &Arc<NodeContext>, prepare: Prepare) -
 pub(crate) async fn take_adopt(context: &Arc<NodeContext>, adopt: Adopt) -> Taken {
     let name = &context.settings.name;
     if adopt.you != *name {
-        return Taken::No {
-            why: format!("this node is named {name}"),
-        };
+        return no(format!("this node is named {name}"));
     }
     let identity = Identity {
         cluster_id: adopt.cluster_id,
@@ -117,17 +110,13 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
     })
     .await;
     let Ok(own) = stored else {
-        return Taken::No {
-            why: "the identity could not be stored".to_owned(),
-        };
+        return no("the identity could not be stored");
     };
     if (own.cluster_id.clone(), own.node) != wanted {
-        return Taken::No {
-            why: format!(
-                "this node is node {} of cluster {}",
-                own.node, own.cluster_id
-            ),
-        };
+        return no(format!(
+            "this node is node {} of cluster {}",
+            own.node, own.cluster_id
+        ));
     }
     let how = if joins {
         "this node was added to the cluster and has received its identity"
@@ -141,8 +130,10 @@ async fn take(context: &Arc<NodeContext>, identity: Identity) -> Taken {
             http: context.settings.http_advertise.clone(),
         },
         Ok(true) => Taken::Used,
-        Err(_) => Taken::No {
-            why: "this node's log is not open yet".to_owned(),
-        },
+        Err(_) => no("this node's log is not open yet"),
     }
+}
+
+fn no(why: impl Into<String>) -> Taken {
+    Taken::No { why: why.into() }
 }

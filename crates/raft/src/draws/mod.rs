@@ -36,7 +36,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::handle::ProposeError;
 use crate::messages::{DrawReply, DrawRequest, DrawResponse, ForwardRefusal};
 use crate::node::Node;
-use crate::pool::Pool;
+use crate::pool::{Part, Pool};
 use crate::proposer::route::{RETRY, Route, not_in_time, route};
 
 /// Largest number of draws that wait at one node: several times the number of its connections. With
@@ -78,6 +78,8 @@ struct PendingDraw {
     reply: oneshot::Sender<Answer>,
     /// Takes the right to run the next round; `None` if the caller has received it.
     turn: Option<oneshot::Sender<Baton>>,
+    /// Held here too, because a caller that is gone leaves its request in the queue.
+    _place: Arc<Part>,
 }
 
 /// Accepts draws.
@@ -126,12 +128,13 @@ impl Draws {
         deadline: Instant,
     ) -> Result<Drawn, DrawError> {
         let limit = usize::try_from(WAITING).unwrap_or(usize::MAX);
-        let room = self.places.take(tenant, 1);
-        let _room = room.ok_or(DrawError::Propose(ProposeError::Overloaded { limit }))?;
+        let place = self.places.take(tenant, 1);
+        let place = place.ok_or(DrawError::Propose(ProposeError::Overloaded { limit }))?;
+        let place = Arc::new(place);
         loop {
-            let mut answer = self.immediate.draw(draw.clone(), deadline).await;
+            let mut answer = self.immediate.draw(draw.clone(), deadline, &place).await;
             if answer.is_none() {
-                answer = self.waiting.draw(draw.clone(), deadline).await;
+                answer = self.waiting.draw(draw.clone(), deadline, &place).await;
             }
             let no_leader = || Err(DrawError::Propose(ProposeError::no_leader()));
             match answer.unwrap_or_else(no_leader) {
@@ -172,7 +175,7 @@ impl Draws {
 
 impl Shared {
     /// Draws in a round of this queue.
-    async fn draw(self: &Arc<Self>, draw: Draw, deadline: Instant) -> Answer {
+    async fn draw(self: &Arc<Self>, draw: Draw, deadline: Instant, place: &Arc<Part>) -> Answer {
         let (reply, mut answer) = oneshot::channel();
         let (turn, mut next) = oneshot::channel();
         let baton = self.push(PendingDraw {
@@ -180,6 +183,7 @@ impl Shared {
             deadline,
             reply,
             turn: Some(turn),
+            _place: Arc::clone(place),
         });
         let answered = async {
             let baton = match baton {
@@ -234,8 +238,14 @@ impl Baton {
         };
         {
             let mut queue = shared.queue.lock();
-            let count = queue.waiting.len().min(ROUND);
-            self.round = queue.waiting.drain(..count).collect();
+            while self.round.len() < ROUND
+                && let Some(waiting) = queue.waiting.pop_front()
+            {
+                // Behind many callers that are gone, this one would have no part in its own round.
+                if !waiting.reply.is_closed() {
+                    self.round.push(waiting);
+                }
+            }
         }
         serve(&shared.node, &mut self.round, shared.waits).await;
     }
@@ -255,6 +265,10 @@ impl Drop for Baton {
                 let mut queue = shared.queue.lock();
                 let turn = queue.waiting.iter_mut().find_map(|next| next.turn.take());
                 queue.is_running = turn.is_some();
+                if turn.is_none() {
+                    // All callers that are left in the queue are gone.
+                    queue.waiting.clear();
+                }
                 turn
             };
             let Some(turn) = turn else {

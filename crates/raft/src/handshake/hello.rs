@@ -93,17 +93,9 @@ where
     R: Versioned,
 {
     let body = sealed::encode(&message).map_err(|e| CallError::Unsent(e.to_string()))?;
-    let bytes = context
-        .transport
-        .post(
-            Link::Control,
-            addr,
-            route,
-            Payload::Bytes(body.into()),
-            limit.into(),
-        )
-        .await?;
-    sealed::decode(&bytes).map_err(|e| CallError::Broken(e.to_string()))
+    let (link, payload, limit) = (Link::Control, Payload::Bytes(body.into()), limit.into());
+    let asked = context.transport.post(link, addr, route, payload, limit);
+    sealed::decode(&asked.await?).map_err(|e| CallError::Broken(e.to_string()))
 }
 
 /// Sends a hello to one address, for a member that is to be added.

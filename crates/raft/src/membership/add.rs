@@ -12,7 +12,7 @@ use seqd_state::{
 };
 use tokio::time::Instant;
 
-use super::change::{Changing, change_membership, check_texts, no_quorum, refused, show};
+use super::change::{Changing, change_membership, check_texts, no_quorum, refused, show, unfit};
 use super::majority::MembershipInForce;
 use crate::context::{ClusterView, NodeContext};
 use crate::handle::{MemberError, ProposeError};
@@ -90,10 +90,6 @@ pub(super) async fn check(
     check_levels(context, new.name, hello.levels)?;
     let own_id = own_id(context, replica, new.name, &hello.standing)?;
     Ok((seen, hello, own_id))
-}
-
-fn unfit(detail: String) -> ChangeRefusal {
-    refused(MemberError::Unfit { detail })
 }
 
 /// Refuses a name or an address that another member has, and a node beyond the largest number of

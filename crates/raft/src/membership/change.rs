@@ -24,6 +24,12 @@ pub(super) fn refused(error: MemberError) -> ChangeRefusal {
     ChangeRefusal::Member(error)
 }
 
+/// The refusal of a change that does not fit.
+pub(super) fn unfit(detail: impl Into<String>) -> ChangeRefusal {
+    let detail = detail.into();
+    refused(MemberError::Unfit { detail })
+}
+
 /// The refusal if no change is possible at present. Nothing was changed.
 pub(super) fn no_quorum(detail: String) -> ChangeRefusal {
     refused(ProposeError::NoQuorum { detail }.into())
@@ -77,8 +83,9 @@ pub(super) fn check_texts(member: &Member) -> Result<(), ChangeRefusal> {
     ] {
         let (length, limit) = (text.len(), field.max_bytes());
         if length > limit {
-            let detail = format!("the {field} has {length} bytes; {limit} are allowed");
-            return Err(refused(MemberError::Unfit { detail }));
+            return Err(unfit(format!(
+                "the {field} has {length} bytes; {limit} are allowed"
+            )));
         }
     }
     Ok(())
@@ -125,9 +132,7 @@ fn describe(error: RaftError<TypeConfig, ClientWriteError<TypeConfig>>) -> Chang
         RaftError::APIError(ClientWriteError::ChangeMembershipError(error)) => match error {
             ChangeMembershipError::InProgress(_)
             | ChangeMembershipError::UncommittedLeaderLog(_) => refused(MemberError::InProgress),
-            error => refused(MemberError::Unfit {
-                detail: error.to_string(),
-            }),
+            error => unfit(error.to_string()),
         },
         error => refused(ProposeError::unknown(error.to_string()).into()),
     }

@@ -7,7 +7,7 @@ use seqd_peers::wire::route::Route;
 use seqd_peers::wire::transport::Link;
 use tokio::time::{Instant, timeout_at};
 
-use super::change::{self, Changing, find, refused, show};
+use super::change::{self, Changing, find, show, unfit};
 use super::leader;
 use crate::context::NodeContext;
 use crate::conversation;
@@ -89,12 +89,12 @@ pub(super) async fn here(node: &Arc<Node>, drain: Drain, deadline: Instant) -> C
         is_trial,
     } = drain;
     if name != context.settings.name {
-        let detail = format!("this node is {}, not {name}", context.settings.name);
-        return Err(refused(MemberError::Unfit { detail }));
+        let own = &context.settings.name;
+        return Err(unfit(format!("this node is {own}, not {name}")));
     }
     if !drains && context.draining.is_final() {
         let detail = format!("{name} is about to stop; start it again after that");
-        return Err(refused(MemberError::Unfit { detail }));
+        return Err(unfit(detail));
     }
     if is_trial {
         let successor = successor(context, replica).filter(|_| drains && replica.is_leader());

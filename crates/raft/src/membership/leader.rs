@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::change::{find, refused};
+use super::change::{find, refused, unfit};
 use super::majority::{MAY_LAG, silence};
 use crate::clocks::distance;
 use crate::context::NodeContext;
 use crate::draws::round;
-use crate::handle::{MemberError, ProposeError};
+use crate::handle::ProposeError;
 use crate::messages::{ChangeRefusal, Stopping};
 use crate::replica::Replica;
 
@@ -24,18 +24,14 @@ pub(super) fn target(
         Some(name) => {
             let (node, _) = find(replica, name)?;
             if !replica.is_voter(node) {
-                let detail = format!("{name} is a learner; promote it first");
-                return Err(refused(MemberError::Unfit { detail }));
+                return Err(unfit(format!("{name} is a learner; promote it first")));
             }
             check_target(context, replica, node, name)?;
             Some(node)
         }
         None => best_transfer_target(context, replica),
     };
-    target.ok_or_else(|| {
-        let detail = "no other voter that could lead can be reached".to_owned();
-        refused(MemberError::Unfit { detail })
-    })
+    target.ok_or_else(|| unfit("no other voter that could lead can be reached"))
 }
 
 /// Transfers leadership to this voter. Returns the new leader's name.
@@ -84,7 +80,7 @@ pub(super) fn check_target(
         return Ok(());
     };
     let detail = format!("{why}; choose another voter, or repeat it later");
-    Err(refused(MemberError::Unfit { detail }))
+    Err(unfit(detail))
 }
 
 /// The reason why a node that answers could not lead; `None` if it could.

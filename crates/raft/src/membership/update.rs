@@ -9,7 +9,9 @@ use openraft::ChangeMembers;
 use seqd_guards::is_out;
 use seqd_peers::wire::hello::Standing;
 
-use super::change::{Changing, change_membership, check_texts, find, no_quorum, refused, show};
+use super::change::{
+    Changing, change_membership, check_texts, find, no_quorum, refused, show, unfit,
+};
 use super::majority::MembershipInForce;
 use super::{FITS, leader};
 use crate::context::NodeContext;
@@ -112,7 +114,6 @@ async fn check_answers(
     after: &Member,
 ) -> Result<(), ChangeRefusal> {
     let Member { name, peer, .. } = after;
-    let unfit = |detail: String| refused(MemberError::Unfit { detail });
     let answer = hello::hello_to(context, peer).await.map_err(|error| {
         unfit(format!(
             "{peer} does not respond ({error}); start {name} there first"

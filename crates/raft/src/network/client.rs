@@ -63,11 +63,8 @@ impl PeerClient {
     /// Updates the address from the membership in force, because it may have changed since openraft
     /// created this client.
     pub(super) fn look_up_addr(&self) {
-        let member = self
-            .network
-            .context
-            .view()
-            .and_then(|view| view.member(self.target));
+        let view = self.network.context.view();
+        let member = view.and_then(|view| view.member(self.target));
         let mut addr = self.addr.lock();
         if let Some(member) = member.filter(|member| *member.peer != **addr) {
             *addr = member.peer.into();
@@ -85,14 +82,9 @@ impl PeerClient {
         M: Versioned,
         R: Versioned,
     {
+        let (moving, answer) = (STALLED, STALLED);
         let (timeout, limit) = match link {
-            Link::Log => (
-                STALLED,
-                Limit::Progress {
-                    moving: STALLED,
-                    answer: STALLED,
-                },
-            ),
+            Link::Log => (STALLED, Limit::Progress { moving, answer }),
             _ => (option.hard_ttl(), Limit::Total(option.hard_ttl())),
         };
         let addr = self.addr();
@@ -125,14 +117,11 @@ impl PeerClient {
         limit: Duration,
     ) -> RPCError<TypeConfig> {
         self.look_up_addr();
+        let own = self.network.context.with_identity(|own| own.node);
         match error {
             CallError::NoAnswer => RPCError::Timeout(Timeout {
                 action,
-                id: self
-                    .network
-                    .context
-                    .envelope(self.target)
-                    .map_or(0, |own| own.from),
+                id: own.unwrap_or(0),
                 target: self.target,
                 timeout: limit,
             }),

@@ -79,7 +79,7 @@ fn next_chunk(mut file: FileReader) -> io::Result<Option<(Vec<u8>, FileReader)>>
 #[cfg(test)]
 mod tests {
     use seqd_disk::OsDisk;
-    use seqd_store::snapshot_file::SnapshotFile;
+    use seqd_store::snapshot_file::{SnapshotFile, SnapshotHeader};
 
     use super::*;
 
@@ -91,11 +91,7 @@ mod tests {
         std::fs::write(&path, &bytes).unwrap();
         let snapshot = SnapshotHandle::Kept(SnapshotFile {
             path,
-            cluster_id: "c".to_owned(),
-            index: 7,
-            term: 1,
-            log_id: Vec::new(),
-            membership: Vec::new(),
+            header: SnapshotHeader::default(),
             rows: 0,
             digest: 0,
             len: bytes.len() as u64,

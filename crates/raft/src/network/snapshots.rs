@@ -26,16 +26,9 @@ impl PeerClient {
     async fn ask_kept(&self) -> Result<(u64, u32), CallError> {
         self.look_up_addr();
         let addr = self.addr();
-        let to = (self.target, &*addr);
-        let route = Route::SnapshotKept;
-        let asked = conversation::call(
-            &self.network.context,
-            self.link,
-            to,
-            route,
-            AskSnapshotKept,
-            STALLED,
-        );
+        let (to, route) = ((self.target, &*addr), Route::SnapshotKept);
+        let context = &self.network.context;
+        let asked = conversation::call(context, self.link, to, route, AskSnapshotKept, STALLED);
         match asked.await {
             Ok(SnapshotKept { bytes, crc }) => Ok((bytes, crc)),
             // The target's program does not support this request.

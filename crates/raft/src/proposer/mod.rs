@@ -286,7 +286,7 @@ impl ProposalBatcher {
         let Some(replica) = self.node.replica() else {
             return Err(ProposeError::no_leader());
         };
-        let applied = replica.applied.index();
+        let applied = &replica.applied.index;
         let reached = timeout_at(deadline, applied.wait_for(|at| at >= index)).await;
         reached
             .map(|_| cluster_ms)

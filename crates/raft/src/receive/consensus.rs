@@ -127,27 +127,22 @@ pub(super) async fn transfer(service: &Service, body: AcceptedMessage) -> Result
         let raft = &replica(service)?.raft;
         let last = message.last.restore();
         let request = TransferLeaderRequest::new(message.from.restore(), message.to, last);
-        Ok(
-            match raft
-                .handle_transfer_leader(request)
-                .await
-                .map_err(not_running)?
-            {
-                Ok(()) => TransferReply::Accepted,
-                Err(TransferLeaderError::VoteChanged { expected, actual }) => {
-                    TransferReply::VoteChanged {
-                        expected: expected.record(),
-                        actual: actual.record(),
-                    }
+        let reply = raft.handle_transfer_leader(request).await;
+        Ok(match reply.map_err(not_running)? {
+            Ok(()) => TransferReply::Accepted,
+            Err(TransferLeaderError::VoteChanged { expected, actual }) => {
+                TransferReply::VoteChanged {
+                    expected: expected.record(),
+                    actual: actual.record(),
                 }
-                Err(TransferLeaderError::LogNotFlushed { expected, actual }) => {
-                    TransferReply::LogNotFlushed {
-                        expected: expected.record(),
-                        actual: actual.record(),
-                    }
+            }
+            Err(TransferLeaderError::LogNotFlushed { expected, actual }) => {
+                TransferReply::LogNotFlushed {
+                    expected: expected.record(),
+                    actual: actual.record(),
                 }
-            },
-        )
+            }
+        })
     })
     .await
 }

@@ -76,9 +76,11 @@ pub(crate) struct Blank {
 /// The state machine's data that readers and the checkpointer share.
 pub(crate) struct Applied {
     core: RwLock<Core>,
-    index: Watched<u64>,
-    membership_changed: tokio::sync::Notify,
-    turns: Arc<Turns>,
+    pub(crate) index: Watched<u64>,
+    /// Notified when another membership was applied.
+    pub(crate) membership_changed: tokio::sync::Notify,
+    /// The requests that wait at this node.
+    pub(crate) turns: Arc<Turns>,
 }
 
 impl Applied {
@@ -109,35 +111,12 @@ impl Applied {
         self.core.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn index(&self) -> &Watched<u64> {
-        &self.index
-    }
-
-    /// Publishes the applied index of a state that was replaced.
+    /// Publishes a state that was replaced.
     pub(crate) fn publish(&self) {
         let index = self.read().applied.map_or(0, |id| id.index());
         self.index.set(index);
         self.turns.wake_all();
-    }
-
-    /// The requests that wait at this node.
-    pub(crate) fn turns(&self) -> &Arc<Turns> {
-        &self.turns
-    }
-
-    /// Publishes an index that was reached by applying an entry.
-    pub(crate) fn reached(&self, index: u64) {
-        self.index.set(index);
-    }
-
-    /// Wakes the tasks that wait for a new membership.
-    pub(crate) fn membership_replaced(&self) {
         self.membership_changed.notify_waiters();
-    }
-
-    /// Waits for the next applied membership.
-    pub(crate) async fn membership_changed(&self) {
-        self.membership_changed.notified().await;
     }
 
     /// Takes the changes since the last call, and the position that they lead to.

@@ -48,7 +48,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
         while let Some(item) = entries.next().await {
             let (entry, responder) = item?;
             let answer = self.applied.apply(&entry);
-            self.applied.reached(entry.index());
+            self.applied.index.set(entry.index());
             if let Some(responder) = responder {
                 responder.send(answer);
             }
@@ -69,7 +69,6 @@ impl RaftStateMachine<TypeConfig> for Machine {
         let floor = (self.failure).keep("a snapshot could not be installed", installed)?;
         self.purge_floor.fetch_max(floor, Ordering::AcqRel);
         self.applied.publish();
-        self.applied.membership_replaced();
         Ok(())
     }
 
@@ -91,8 +90,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 impl RaftSnapshotBuilder<TypeConfig> for Machine {
     type SnapshotData = SnapshotHandle;
 
-    /// Builds a snapshot on the checkpointer's thread. If the disk has no room for it, waits until it has. Nothing is lost without a
-    /// snapshot, and openraft builds one at a time.
+    /// Builds a snapshot on the checkpointer's thread. If the disk has no room for it, waits until
+    /// it has. Nothing is lost without a snapshot, and openraft builds one at a time.
     async fn build_snapshot(&mut self) -> io::Result<Snapshot> {
         let mut pause = FIRST_PAUSE;
         let built = loop {

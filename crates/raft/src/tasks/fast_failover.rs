@@ -43,14 +43,8 @@ pub(crate) async fn watch_leaders(context: Arc<NodeContext>, replica: Arc<Replic
             continue;
         };
         let to = (leader, member.peer.as_str());
-        let asked = conversation::call::<Watch, Watch>(
-            &context,
-            Link::Watch,
-            to,
-            Route::Watch,
-            Watch,
-            REQUEST,
-        );
+        let (link, route) = (Link::Watch, Route::Watch);
+        let asked = conversation::call::<Watch, Watch>(&context, link, to, route, Watch, REQUEST);
         let answer = tokio::select! {
             biased;
             answer = asked => answer,

@@ -58,7 +58,7 @@ pub(crate) async fn ping_members(context: Arc<NodeContext>, replica: Arc<Replica
         }
         tokio::select! {
             () = next_beat(&context, PING_EVERY) => {}
-            () = replica.applied.membership_changed() => {}
+            () = replica.applied.membership_changed.notified() => {}
             () = context.member_came.notified() => {}
         }
     }

@@ -117,7 +117,7 @@ pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
         let space = &context.disk.space;
         space.set_log_long(snapshot_if_due(&replica, limits(space)).await);
         purge_once(&replica, context.settings.snapshot_every, space).await;
-        let applied = replica.applied.index().get();
+        let applied = replica.applied.index.get();
         if replica.unfinished.is_obsolete(applied) {
             let unfinished = replica.unfinished.clone();
             let removed = blocking::run(move || {
@@ -139,7 +139,7 @@ async fn snapshot_if_due(replica: &Replica, limits: Limits) -> bool {
     {
         tracing::debug!(%error, "no snapshot was taken");
     }
-    let unapplied = replica.wal.bytes_after(replica.applied.index().get());
+    let unapplied = replica.wal.bytes_after(replica.applied.index.get());
     is_log_long(&log, limits, behind.saturating_sub(unapplied))
 }
 

@@ -238,10 +238,10 @@ async fn a_message_is_refused_by_its_envelope_before_the_rest_of_it_has_come() {
         };
         let mut sent = BytesMut::new();
         for frame in [opening, call] {
-            FrameCodec::new().encode(&frame, &mut sent).unwrap();
+            FrameCodec::default().encode(&frame, &mut sent).unwrap();
         }
         let stream = TcpStream::connect(&cluster.spots[leader].addr).await;
-        let mut far = FrameCodec::new().framed(stream.unwrap());
+        let mut far = FrameCodec::default().framed(stream.unwrap());
         far.get_mut().write_all(&sent).await.unwrap();
         let opened = far.next().await;
         assert!(matches!(opened, Some(Ok(Frame::Opening { .. }))));

@@ -114,12 +114,8 @@ impl Repeats {
         }
     }
 
-    fn size(&self, run: Run) -> u64 {
-        run.high.abs_diff(run.low) / self.step.unsigned_abs() + 1
-    }
-
     fn add(&mut self, runs: &[Run]) {
-        let numbers: u64 = runs.iter().map(|run| self.size(*run)).sum();
+        let numbers: u64 = runs.iter().map(|run| run.count(self.step)).sum();
         if self.runs.len() > self.most {
             self.findings.unchecked += numbers;
             return;
@@ -135,15 +131,11 @@ impl Repeats {
     /// Merges the pending runs.
     fn settle(&mut self) {
         self.pending.sort_unstable();
-        let (stored, pending) = (
-            std::mem::take(&mut self.runs),
-            std::mem::take(&mut self.pending),
-        );
+        let stored = std::mem::take(&mut self.runs);
+        let pending = std::mem::take(&mut self.pending);
         let mut merged: Vec<Run> = Vec::with_capacity(stored.len() + pending.len() / 4);
-        let (mut left, mut right) = (
-            stored.into_iter().peekable(),
-            pending.into_iter().peekable(),
-        );
+        let mut left = stored.into_iter().peekable();
+        let mut right = pending.into_iter().peekable();
         loop {
             let run = match (left.peek(), right.peek()) {
                 (Some(one), Some(other)) if one <= other => left.next(),
@@ -171,7 +163,7 @@ impl Repeats {
     }
 
     fn found(&mut self, run: Run) {
-        self.findings.repeats += self.size(run);
+        self.findings.repeats += run.count(self.step);
         if self.findings.repeat_examples.len() < EXAMPLES {
             self.findings.repeat_examples.push(run.low.to_string());
         }
@@ -239,11 +231,7 @@ impl Checker {
         if self.gathered.len() >= GATHERED {
             let batch = std::mem::take(&mut self.gathered);
             if let Err(TrySendError::Full(batch)) = self.batches.try_send(batch) {
-                let step = self.step.unsigned_abs().max(1);
-                let sizes = batch
-                    .iter()
-                    .map(|run| run.high.abs_diff(run.low) / step + 1);
-                self.dropped += sizes.sum::<u64>();
+                self.dropped += batch.iter().map(|run| run.count(self.step)).sum::<u64>();
             }
         }
     }

@@ -7,8 +7,9 @@ use hyper::{HeaderMap, Method, Uri};
 use seqd_client::api::{HeldLock, exit, paths};
 use serde_json::json;
 
-use super::connection::{Connection, Connector, Fault, Prepared, Server};
+use super::connection::{Connection, Connector, Prepared, Server};
 use super::numbers::{self, Numbers, Read};
+use crate::failure::Failure;
 
 /// The measured action.
 #[derive(Debug, Clone)]
@@ -71,10 +72,10 @@ impl LockCycle {
     }
 }
 
-type Outcome = Result<(), Fault>;
+type Outcome = Result<(), Failure>;
 
-fn bad_answer(detail: String) -> Fault {
-    Fault::new(exit::FAILURE, "bad-answer", detail)
+fn bad_answer(detail: String) -> Failure {
+    Failure::of(exit::FAILURE, "bad-answer", detail)
 }
 
 /// A client of one server.

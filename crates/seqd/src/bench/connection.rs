@@ -1,7 +1,6 @@
 //! One keep-alive connection to a server. It sends one request at a time, and is opened again after
 //! a failure.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,39 +27,15 @@ const MOST_BYTES: usize = 16 << 20;
 /// The pause after a failed connection, so that a server that is down is not dialled in a loop.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The failure of a request: the code by which it is counted, and the message of the command if no
-/// request succeeds.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) code: Cow<'static, str>,
-    pub(crate) failure: Failure,
-}
-
-impl Fault {
-    pub(crate) fn new(exit: u8, code: &'static str, detail: String) -> Self {
-        Self {
-            code: code.into(),
-            failure: Failure::of(exit, code, detail),
-        }
+/// The failure that a response describes.
+fn failure_of(status: StatusCode, body: &[u8]) -> Failure {
+    if let Ok(problem) = serde_json::from_slice::<seqd_client::api::Problem>(body) {
+        return Error::Problem(Box::new(problem)).into();
     }
-
-    /// The failure that a response describes.
-    pub(crate) fn of_response(status: StatusCode, body: &[u8]) -> Self {
-        if let Ok(problem) = serde_json::from_slice::<seqd_client::api::Problem>(body) {
-            return Self {
-                code: problem.code.to_string().into(),
-                failure: Error::Problem(Box::new(problem)).into(),
-            };
-        }
-        let start: String = String::from_utf8_lossy(body).chars().take(120).collect();
-        let code = format!("status-{}", status.as_u16());
-        let detail = format!("the server responded with status {status}: {start:?}");
-        let failure = Failure::of(exit::for_status(status.as_u16()), &code, detail);
-        Self {
-            code: code.into(),
-            failure,
-        }
-    }
+    let start: String = String::from_utf8_lossy(body).chars().take(120).collect();
+    let code = format!("status-{}", status.as_u16());
+    let detail = format!("the server responded with status {status}: {start:?}");
+    Failure::of(exit::for_status(status.as_u16()), &code, detail)
 }
 
 /// The address of a server, from a URL without regard to its path.
@@ -68,7 +43,7 @@ impl Fault {
 pub(crate) struct Server {
     host: String,
     port: u16,
-    is_https: bool,
+    pub(crate) is_https: bool,
     authority: HeaderValue,
 }
 
@@ -99,10 +74,6 @@ impl Server {
             authority: HeaderValue::from_str(authority.as_str())
                 .map_err(|error| wrong(&error.to_string()))?,
         })
-    }
-
-    pub(crate) const fn is_https(&self) -> bool {
-        self.is_https
     }
 }
 
@@ -206,28 +177,28 @@ impl Connection {
     }
 
     /// Sends a request and returns the body of a response with a 2xx status.
-    pub(crate) async fn send(&mut self, prepared: &Prepared) -> Result<Bytes, Fault> {
+    pub(crate) async fn send(&mut self, prepared: &Prepared) -> Result<Bytes, Failure> {
         let mut sender = self.sender().await?;
         let limit = self.connector.timeout;
         match timeout(limit, exchange(&mut sender, prepared.request.clone())).await {
             Err(_) => {
                 let detail = format!("no response within {} ms", limit.as_millis());
-                Err(Fault::new(exit::UNAVAILABLE, "timed-out", detail))
+                Err(Failure::of(exit::UNAVAILABLE, "timed-out", detail))
             }
-            Ok(Err(fault)) => Err(fault),
+            Ok(Err(failure)) => Err(failure),
             Ok(Ok((status, body))) => {
                 self.sender = Some(sender);
                 if status.is_success() {
                     Ok(body)
                 } else {
-                    Err(Fault::of_response(status, &body))
+                    Err(failure_of(status, &body))
                 }
             }
         }
     }
 
     /// Returns the open connection, or opens one.
-    async fn sender(&mut self) -> Result<SendRequest<Full<Bytes>>, Fault> {
+    async fn sender(&mut self) -> Result<SendRequest<Full<Bytes>>, Failure> {
         if let Some(mut sender) = self.sender.take() {
             // The server may have closed it after its last response.
             if sender.ready().await.is_ok() {
@@ -243,17 +214,17 @@ impl Connection {
         tokio::time::sleep(PAUSE).await;
         let Server { host, port, .. } = &*self.server;
         let detail = format!("{host}:{port}: {reason}");
-        Err(Fault::new(exit::UNAVAILABLE, "unreachable", detail))
+        Err(Failure::of(exit::UNAVAILABLE, "unreachable", detail))
     }
 }
 
 async fn exchange(
     sender: &mut SendRequest<Full<Bytes>>,
     request: Request<Full<Bytes>>,
-) -> Result<(StatusCode, Bytes), Fault> {
+) -> Result<(StatusCode, Bytes), Failure> {
     let lost = |error: &dyn std::fmt::Display| {
         let detail = format!("the connection broke: {error}");
-        Fault::new(exit::UNAVAILABLE, "connection-lost", detail)
+        Failure::of(exit::UNAVAILABLE, "connection-lost", detail)
     };
     let response = sender.send_request(request).await;
     let (head, body) = response.map_err(|error| lost(&error))?.into_parts();
@@ -283,16 +254,16 @@ mod tests {
     #[test]
     fn responses_are_counted_by_their_code() {
         let body = br#"{"status":503,"code":"no-quorum","detail":"gone","retryable":true}"#;
-        let fault = Fault::of_response(StatusCode::SERVICE_UNAVAILABLE, body);
+        let of_node = failure_of(StatusCode::SERVICE_UNAVAILABLE, body);
         assert_eq!(
-            (&*fault.code, fault.failure.exit),
+            (of_node.code(), of_node.exit),
             ("no-quorum", exit::UNAVAILABLE)
         );
-        let fault = Fault::of_response(StatusCode::BAD_GATEWAY, b"<html>");
+        let of_proxy = failure_of(StatusCode::BAD_GATEWAY, b"<html>");
         assert_eq!(
-            (&*fault.code, fault.failure.exit),
+            (of_proxy.code(), of_proxy.exit),
             ("status-502", exit::UNAVAILABLE)
         );
-        assert!(fault.failure.detail().contains("<html>"));
+        assert!(of_proxy.detail().contains("<html>"));
     }
 }

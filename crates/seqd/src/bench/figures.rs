@@ -1,6 +1,5 @@
 //! Counts and latencies of a round.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -24,7 +23,7 @@ pub(crate) struct Figures {
     /// The numbers that they returned.
     pub(crate) numbers: u64,
     /// The failed actions, by code.
-    pub(crate) errors: BTreeMap<Cow<'static, str>, u64>,
+    pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) first_failure: Option<Failure>,
     pub(crate) elapsed: Duration,
     /// The processor time of the load generator's thread.
@@ -56,8 +55,8 @@ impl Figures {
         }
     }
 
-    pub(crate) fn failed(&mut self, code: Cow<'static, str>, failure: Failure, count: u64) {
-        *self.errors.entry(code).or_default() += count;
+    pub(crate) fn failed(&mut self, failure: Failure, count: u64) {
+        *self.errors.entry(failure.code().to_owned()).or_default() += count;
         self.first_failure.get_or_insert(failure);
     }
 
@@ -112,12 +111,12 @@ mod tests {
 
     #[test]
     fn rounds_add_up() {
-        let of = |from: u64, code: &'static str| {
+        let of = |from: u64, code: &str| {
             let mut figures = Figures::default();
             for ms in from..from + 100 {
                 figures.succeeded(Duration::from_millis(ms), 2);
             }
-            figures.failed(code.into(), Failure::failed(code), 1);
+            figures.failed(Failure::of(1, code, code), 1);
             figures.elapsed = Duration::from_secs(1);
             figures
         };

@@ -65,16 +65,6 @@ impl Halt {
     }
 }
 
-/// The number of completed actions, for a progress bar.
-#[derive(Debug, Default)]
-pub(crate) struct Pulse(Cell<u64>);
-
-impl Pulse {
-    pub(crate) fn get(&self) -> u64 {
-        self.0.get()
-    }
-}
-
 /// The load of one round. It ends at its length or after its actions, whichever comes first.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Round {
@@ -96,13 +86,14 @@ struct Running<'a> {
     pacer: Option<(Schedule, Pacer)>,
     figures: RefCell<Figures>,
     checker: &'a RefCell<Option<Checker>>,
-    pulse: &'a Pulse,
+    /// The number of completed actions, for a progress bar.
+    done: &'a Cell<u64>,
     halt: &'a Halt,
 }
 
 impl Round {
     /// Runs the round.
-    pub(crate) async fn run(self, target: &mut Target, pulse: &Pulse, halt: &Halt) -> Figures {
+    pub(crate) async fn run(self, target: &mut Target, done: &Cell<u64>, halt: &Halt) -> Figures {
         let begin = Instant::now();
         let busy = thread_time();
         let mut total = self.actions.unwrap_or(u64::MAX);
@@ -122,16 +113,11 @@ impl Round {
             pacer,
             figures: RefCell::default(),
             checker: &target.checker,
-            pulse,
+            done,
             halt,
         };
-        join_all(
-            target
-                .clients
-                .iter_mut()
-                .map(|client| running.repeat(client)),
-        )
-        .await;
+        let clients = target.clients.iter_mut();
+        join_all(clients.map(|client| running.repeat(client))).await;
         let mut figures = running.finish();
         figures.elapsed = begin.elapsed();
         figures.busy = thread_time().saturating_sub(busy);
@@ -184,9 +170,9 @@ impl Running<'_> {
         let mut figures = self.figures.borrow_mut();
         match outcome {
             Ok(()) => figures.succeeded(latency, client.numbers.count),
-            Err(fault) => figures.failed(fault.code, fault.failure, 1),
+            Err(failure) => figures.failed(failure, 1),
         }
-        self.pulse.0.set(self.pulse.0.get() + 1);
+        self.done.set(self.done.get() + 1);
     }
 
     /// Returns the figures. Actions that were due but not started, because no client was free,
@@ -199,7 +185,7 @@ impl Running<'_> {
                           more --clients";
             if late > 0 {
                 let failure = Failure::of(exit::UNAVAILABLE, "not-sent", detail);
-                figures.failed("not-sent".into(), failure, late);
+                figures.failed(failure, late);
             }
         }
         figures

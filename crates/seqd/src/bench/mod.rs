@@ -25,6 +25,6 @@ pub(crate) use check::{Findings, RUNS};
 pub(crate) use client::{Action, LockCycle};
 pub(crate) use connection::{Connector, Prepared, Server, method};
 pub(crate) use figures::{Figures, Latencies};
-pub(crate) use load::{Halt, Pulse, Round, Target};
+pub(crate) use load::{Halt, Round, Target};
 pub(crate) use numbers::{JsonPath, Read};
 pub(crate) use ratio::{Pairs, Ratios, Spread};

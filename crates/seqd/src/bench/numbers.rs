@@ -12,6 +12,13 @@ pub(crate) struct Run {
     pub(crate) high: i64,
 }
 
+impl Run {
+    /// The count of its numbers, which are at this distance.
+    pub(crate) fn count(self, step: i64) -> u64 {
+        self.high.abs_diff(self.low) / step.unsigned_abs().max(1) + 1
+    }
+}
+
 /// The numbers of one response.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Numbers {

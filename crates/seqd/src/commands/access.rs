@@ -112,14 +112,14 @@ async fn create(args: CreateArgs, session: &Session) -> Result<u8, Failure> {
             ))
         })?;
         let mut report = Report::new(listed)?
-            .with_columns(&["id", "file"])
+            .with_columns("id file")
             .with_people(format!("{}\n", path.display()));
         report.row(vec![listed.id.clone(), path.display().to_string()]);
         report.print(session.format)?;
         return Ok(exit::OK);
     }
     let mut report = Report::new(&created)?
-        .with_columns(&["token", "id"])
+        .with_columns("token id")
         .with_people(format!("{}\n", created.token));
     report.row(vec![created.token.clone(), listed.id.clone()]);
     session.print(&report)
@@ -163,8 +163,8 @@ async fn list(session: &Session) -> Result<u8, Failure> {
         ..ListQuery::default()
     };
     let all = pages::all(query, async |query| session.client.tokens(query).await).await?;
-    let columns = ["id", "scopes", "rate", "created", "expires", "description"];
-    let mut report = Report::list(&all)?.with_columns(&columns);
+    let columns = "id scopes rate created expires description";
+    let mut report = Report::list(&all)?.with_columns(columns);
     for token in all {
         let expires = match (token.expires, token.expired) {
             (Some(at), true) => format!("{at} (expired)"),

@@ -217,19 +217,14 @@ fn check(source: &ConfigSource, global: &Global) -> Result<(), Failure> {
         .map(|warning| format!("warning: {warning}\n"))
         .collect();
     if global.verbose {
-        let Descriptors {
-            all,
-            clients,
-            peers,
-            ..
-        } = limits;
         text.push_str(&format!(
-            "{all} open files here: at most {clients} connections of clients and {peers} of peers\n"
+            "{} open files here: at most {} connections of clients and {} of peers\n",
+            limits.all, limits.clients, limits.peers
         ));
     }
     text.push_str("ok\n");
     let mut report = Report::new(&checked)?
-        .with_columns(&["warning"])
+        .with_columns("warning")
         .with_people(text);
     for warning in resolved.warnings {
         report.row(vec![warning]);
@@ -249,10 +244,9 @@ fn show(config: &Config, origin: bool) -> Result<Report, Failure> {
             item
         })
         .collect();
-    let columns: &[&str] = if origin {
-        &["key", "value", "origin"]
-    } else {
-        &["key", "value"]
+    let columns = match origin {
+        true => "key value origin",
+        false => "key value",
     };
     let mut report = Report::list(&items)?
         .with_columns(columns)

@@ -55,7 +55,7 @@ pub(crate) fn run(command: DataCommand, session: &Session) -> Result<u8, Failure
 }
 
 fn inspect(folder: &Path, session: &Session) -> Result<u8, Failure> {
-    let report = inspect_folder(folder).map_err(Failure::from)?;
+    let report = inspect_folder(folder)?;
     if let Some(why) = &report.unlocked {
         session.note(&format!("read without a lock: {why}"));
     }
@@ -102,22 +102,17 @@ fn facts(report: &FolderReport) -> Vec<(&'static str, String)> {
             facts.push(("member", display::member(member)));
         }
     }
-    if let Some(last) = report.last_entry {
-        facts.push(("last entry", entry(last)));
-    }
-    if let Some(ms) = report.last_minted_ms {
-        facts.push(("last minted", display::time(ms)));
-    }
+    facts.extend(report.last_entry.map(|last| ("last entry", entry(last))));
+    let minted = report.last_minted_ms;
+    facts.extend(minted.map(|ms| ("last minted", display::time(ms))));
     for peer in &report.peers {
         let text = format!("node {}, start {}: {}", peer.id, peer.boot, peer.synced);
         facts.push(("peer", text));
     }
-    for name in &report.set_aside {
-        facts.push(("set aside", name.clone()));
-    }
-    for name in &report.leftovers {
-        facts.push(("left over", name.clone()));
-    }
+    let set_aside = report.set_aside.iter();
+    facts.extend(set_aside.map(|name| ("set aside", name.clone())));
+    let leftovers = report.leftovers.iter();
+    facts.extend(leftovers.map(|name| ("left over", name.clone())));
     let sizes = report.sizes;
     let text = format!(
         "log {}, snapshots {}, checkpoint {}, other {}, total {}",
@@ -153,9 +148,7 @@ fn identity(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
             "none yet: the node is not a member of a cluster".to_owned(),
         )),
     }
-    if let Some(boot) = report.boot {
-        facts.push(("starts", boot.to_string()));
-    }
+    facts.extend(report.boot.map(|boot| ("starts", boot.to_string())));
     if let Some(refused) = &report.refused {
         facts.push(("refused", format!("{}: {}", refused.code, refused.message)));
     }
@@ -199,9 +192,8 @@ fn log(report: &FolderReport, facts: &mut Vec<(&'static str, String)>) {
         );
         facts.push(("torn tail", text));
     }
-    if let Some(damage) = &log.damage {
-        facts.push(("DAMAGE", damage.clone()));
-    }
+    let damage = log.damage.iter();
+    facts.extend(damage.map(|damage| ("DAMAGE", damage.clone())));
 }
 
 /// The name of the file in reports and checks.
@@ -249,14 +241,12 @@ fn verify(folder: &Path, session: &Session) -> Result<u8, Failure> {
         }
         checks.push(check.clone());
     });
-    verified.map_err(Failure::from)?;
+    verified?;
     if let Some(failure) = failed {
         return Err(failure);
     }
-    let bad = checks
-        .iter()
-        .filter(|check| check.verdict == CheckResult::Bad);
-    let bad: Vec<&Check> = bad.collect();
+    let is_bad = |check: &&Check| check.verdict == CheckResult::Bad;
+    let bad: Vec<&Check> = checks.iter().filter(is_bad).collect();
     let (count, of) = (bad.len(), checks.len());
     let newer_only = bad.iter().all(|check| check.is_newer);
     let verdict = match count {
@@ -268,7 +258,7 @@ fn verify(folder: &Path, session: &Session) -> Result<u8, Failure> {
         "folder": folder, "sound": count == 0, "checks": checks,
     }))?
     .with_items(&checks)?
-    .with_columns(&["verdict", "what", "detail"])
+    .with_columns("verdict what detail")
     .with_people(verdict);
     for check in &checks {
         let verdict = check.verdict.as_str().to_owned();

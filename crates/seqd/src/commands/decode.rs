@@ -88,20 +88,8 @@ fn report(found: &[IdParts], asked: usize) -> Result<Report, Failure> {
         _ => Report::list(found)?,
     };
     let people = found.iter().map(line).collect();
-    let columns = [
-        "id",
-        "time",
-        "worker",
-        "node",
-        "datacenter",
-        "sequence",
-        "layout",
-        "hex",
-        "base62",
-        "crockford",
-        "origin",
-    ];
-    let mut report = report.with_columns(&columns).with_people(people);
+    let columns = "id time worker node datacenter sequence layout hex base62 crockford origin";
+    let mut report = report.with_columns(columns).with_people(people);
     for parts in found {
         report.row(vec![
             parts.id.to_string(),

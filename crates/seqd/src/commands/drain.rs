@@ -42,9 +42,9 @@ pub(crate) async fn run(args: DrainArgs, drains: bool, session: &Session) -> Res
         None => "; an election is in progress".to_owned(),
     };
     let people = format!("{name} is {state}{leads}\n");
-    let columns = ["name", "draining", "role", "leader"];
+    let columns = "name draining role leader";
     let mut report = Report::new(&member)?
-        .with_columns(&columns)
+        .with_columns(columns)
         .with_people(people);
     report.row(vec![
         member.name,

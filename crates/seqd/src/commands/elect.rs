@@ -50,7 +50,7 @@ pub(crate) async fn run(command: ElectCommand, session: &Session) -> Result<u8, 
 /// Prints the elected candidate.
 fn print(lock: &Lock, session: &Session) -> Result<Reader, Failure> {
     let elected = lock.holders.first();
-    let mut report = Report::new(&elected)?.with_columns(&["elected", "token", "waiting"]);
+    let mut report = Report::new(&elected)?.with_columns("elected token waiting");
     report.row(vec![
         or_dash(elected.map(|holder| &holder.owner)),
         token_of(lock).to_string(),

@@ -20,7 +20,7 @@ pub(crate) async fn run(args: ExampleArgs, session: &Session) -> Result<u8, Fail
     if args.short {
         version.revision = None;
     }
-    let mut report = Report::new(&version)?.with_columns(&["version", "revision"]);
+    let mut report = Report::new(&version)?.with_columns("version revision");
     report.row(vec![version.version, version.revision.unwrap_or_default()]);
     session.print(&report)
 }

@@ -178,19 +178,11 @@ async fn begin(args: BeginArgs, session: &Session) -> Result<u8, Failure> {
         ("state", begun.state.as_str().to_owned()),
         ("attempt", begun.attempt.to_string()),
     ];
-    if let Some(claim) = &begun.claim {
-        facts.push(("claim", claim.clone()));
-    }
-    if let Some(token) = begun.token {
-        facts.push(("token", token.to_string()));
-    }
-    if let Some(ms) = begun.claim_expires_in_ms {
-        facts.push(("claim_expires_in_ms", ms.to_string()));
-    }
+    facts.extend(begun.claim.iter().map(|claim| ("claim", claim.clone())));
+    facts.extend(begun.token.map(|token| ("token", token.to_string())));
+    facts.extend(claim_ends(begun.claim_expires_in_ms));
     facts.push(("expires_in_ms", begun.expires_in_ms.to_string()));
-    if let Some(result) = &begun.result {
-        facts.push(("result", result.as_str().to_owned()));
-    }
+    facts.extend(result_of(begun.result.as_ref()));
     session.print(&Report::facts(&begun, facts)?)
 }
 
@@ -205,28 +197,25 @@ async fn get(name: &str, stale: bool, session: &Session) -> Result<u8, Failure> 
         ("fingerprint", key.fingerprint.clone()),
         ("expires_in_ms", key.expires_in_ms.to_string()),
     ];
-    if let Some(ms) = key.claim_expires_in_ms {
-        facts.push(("claim_expires_in_ms", ms.to_string()));
-    }
-    if let Some(result) = &key.result {
-        facts.push(("result", result.as_str().to_owned()));
-    }
+    facts.extend(claim_ends(key.claim_expires_in_ms));
+    facts.extend(result_of(key.result.as_ref()));
     session.print(&Report::facts(&key, facts)?)
+}
+
+fn claim_ends(in_ms: Option<u64>) -> Option<(&'static str, String)> {
+    in_ms.map(|ms| ("claim_expires_in_ms", ms.to_string()))
+}
+
+fn result_of(result: Option<&JsonText>) -> Option<(&'static str, String)> {
+    result.map(|result| ("result", result.as_str().to_owned()))
 }
 
 async fn list(which: WhichKeys, limit: u64, session: &Session) -> Result<u8, Failure> {
     let query = which.query();
     let Listed { items, is_cut } =
         pages::up_to(limit, query, async |query| session.client.keys(query).await).await?;
-    let columns = [
-        "key",
-        "state",
-        "tenant",
-        "attempt",
-        "bytes",
-        "expires_in_ms",
-    ];
-    let mut report = Report::list(&items)?.with_columns(&columns);
+    let columns = "key state tenant attempt bytes expires_in_ms";
+    let mut report = Report::list(&items)?.with_columns(columns);
     for key in items {
         report.row(vec![
             key.key,

@@ -121,17 +121,8 @@ async fn list(session: &Session) -> Result<u8, Failure> {
         ..ListQuery::default()
     };
     let all = pages::all(query, async |query| session.client.layouts(query).await).await?;
-    let columns = [
-        "name",
-        "bits",
-        "tick_ms",
-        "epoch",
-        "lasts_until",
-        "workers",
-        "ids_per_second",
-        "first_sequence",
-    ];
-    let mut report = Report::list(&all)?.with_columns(&columns);
+    let columns = "name bits tick_ms epoch lasts_until workers ids_per_second first_sequence";
+    let mut report = Report::list(&all)?.with_columns(columns);
     for layout in all {
         let bits = bits(&layout);
         report.row(vec![

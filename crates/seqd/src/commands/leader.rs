@@ -44,7 +44,7 @@ pub(crate) async fn run(command: LeaderCommand, session: &Session) -> Result<u8,
         }
     };
     let mut report = Report::new(&json!({ "leader": leader, "term": term }))?
-        .with_columns(&["leader", "term"])
+        .with_columns("leader term")
         .with_people(format!("{leader}\n"));
     report.row(vec![leader, term.to_string()]);
     session.print(&report)

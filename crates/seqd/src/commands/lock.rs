@@ -164,9 +164,7 @@ fn report(held: &HeldLock, session: &Session) -> Result<u8, Failure> {
         ("owner", held.owner.clone()),
         ("token", held.token.to_string()),
     ];
-    if let Some(lease) = &held.lease {
-        facts.push(("lease", lease.clone()));
-    }
+    facts.extend(held.lease.iter().map(|lease| ("lease", lease.clone())));
     facts.push(("expires_in_ms", held.expires_in_ms.to_string()));
     session.print(&Report::facts(held, facts)?)
 }
@@ -180,22 +178,12 @@ async fn break_holds(name: &str, token: Option<u64>, session: &Session) -> Resul
     }
     let broken = session.client.break_lock(name, &request).await?;
     session.note(&format!("ended {} holds of the lock {name}", broken.ended));
-    let mut report = Report::new(&broken)?.with_columns(&["owner", "token"]);
+    let mut report = Report::new(&broken)?.with_columns("owner token");
     for hold in &broken.holders {
         report.row(vec![hold.owner.clone(), hold.token.to_string()]);
     }
     session.print(&report)
 }
-
-const COLUMNS: [&str; 7] = [
-    "name",
-    "owner",
-    "token",
-    "expires_in_ms",
-    "held",
-    "permits",
-    "waiting",
-];
 
 /// The holder whose hold ends first, or dashes.
 fn row(lock: &Lock) -> Vec<String> {
@@ -223,7 +211,8 @@ async fn list(prefix: Option<String>, session: &Session) -> Result<u8, Failure> 
         ..LocksQuery::default()
     };
     let all = pages::all(query, async |query| session.client.locks(query).await).await?;
-    let mut report = Report::list(&all)?.with_columns(&COLUMNS);
+    let columns = "name owner token expires_in_ms held permits waiting";
+    let mut report = Report::list(&all)?.with_columns(columns);
     for lock in &all {
         report.row(row(lock));
     }
@@ -233,8 +222,7 @@ async fn list(prefix: Option<String>, session: &Session) -> Result<u8, Failure> 
 /// Prints one line per holder, then one line per waiter.
 async fn get(name: &str, session: &Session) -> Result<u8, Failure> {
     let lock = session.client.lock(name, &LockQuery::default()).await?;
-    let columns = ["what", "owner", "token", "ms", "shared"];
-    let mut report = Report::new(&lock)?.with_columns(&columns);
+    let mut report = Report::new(&lock)?.with_columns("what owner token ms shared");
     let yes = |is: bool| if is { "yes" } else { "no" }.to_owned();
     for holder in &lock.holders {
         report.row(vec![
@@ -256,11 +244,8 @@ async fn get(name: &str, session: &Session) -> Result<u8, Failure> {
     }
     if lock.delayed_ms > 0 {
         let delayed = lock.delayed_ms.to_string();
-        report.row(
-            ["delayed", "-", "-", &delayed, "-"]
-                .map(str::to_owned)
-                .into(),
-        );
+        let cells = ["delayed", "-", "-", &delayed, "-"];
+        report.row(cells.map(str::to_owned).into());
     }
     session.print(&report)
 }

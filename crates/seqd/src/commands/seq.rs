@@ -50,7 +50,7 @@ pub(crate) enum SeqCommand {
         #[arg(long)]
         contiguous: bool,
         /// Idempotency key: a retry with the same key gets the same values; at most 1000 values
-        #[arg(long, value_name = "KEY")]
+        #[arg(long, value_name = "KEY", value_parser = arguments::idempotency_key)]
         idempotency_key: Option<String>,
     },
     /// Advance a sequence: its next value is the first one at or beyond TO
@@ -287,7 +287,7 @@ async fn advance(name: &str, to: i64, session: &Session) -> Result<u8, Failure> 
     warn_unconfirmed(&answer.unconfirmed, session);
     let next = or_dash(answer.next);
     let mut report = Report::new(&answer)?
-        .with_columns(&["name", "next", "unconfirmed"])
+        .with_columns("name next unconfirmed")
         .with_people(format!("{name}: the next value is {next}\n"));
     report.row(vec![
         answer.name.clone(),
@@ -317,15 +317,8 @@ fn warn_unconfirmed(members: &[String], session: &Session) {
 }
 
 fn rows(report: Report, sequences: &[Sequence]) -> Report {
-    let columns = [
-        "name",
-        "mode",
-        "next",
-        "allocated",
-        "remaining",
-        "increment",
-    ];
-    let mut report = report.with_columns(&columns);
+    let columns = "name mode next allocated remaining increment";
+    let mut report = report.with_columns(columns);
     for sequence in sequences {
         report.row(vec![
             sequence.name.clone(),

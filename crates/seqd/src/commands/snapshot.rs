@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 use seqd_client::api::SnapshotQuery;
 use seqd_client::api::{SnapshotHead, exit};
-use seqd_offline::{OfflineError, SnapshotReport, read_snapshot};
+use seqd_offline::{SnapshotReport, read_snapshot};
 use serde_json::{Value, json};
 
 use crate::backup::{self, Saved};
@@ -95,15 +95,16 @@ fn report_of_saved(file: &Path, stale: bool, saved: Saved) -> Result<Report, Fai
     } = saved;
     let summary = format!("saved {} from {node}", file.display());
     let more = json!({"node": node, "time": display::time(report.wall_ms), "stale": stale});
-    report_of(&summary, file, ("node", node), more, &report, sha256)
+    let columns = "file node index term cluster rows bytes digest sha256";
+    report_of(&summary, file, (columns, node), more, &report, sha256)
 }
 
-/// The report of one snapshot file, in one row. The calling command adds one cell and more fields
-/// for programs.
+/// The report of one snapshot file, in one row. The second column is that of the calling command,
+/// which also adds fields for programs.
 fn report_of(
     summary: &str,
     file: &Path,
-    (column, cell): (&'static str, String),
+    (columns, cell): (&'static str, String),
     mut json: Value,
     report: &SnapshotReport,
     sha256: String,
@@ -129,9 +130,7 @@ fn report_of(
          digest {digest}, sha256 {sha256}\n"
     );
     let mut table = Report::new(&json)?
-        .with_columns(&[
-            "file", column, "index", "term", "cluster", "rows", "bytes", "digest", "sha256",
-        ])
+        .with_columns(columns)
         .with_people(people);
     table.row(vec![
         file.display().to_string(),
@@ -150,10 +149,10 @@ fn report_of(
 /// Reads a file, with a progress bar on a terminal.
 fn read(file: &Path, session: &Session) -> Result<SnapshotReport, Failure> {
     let len = std::fs::metadata(file).map_or(0, |known| known.len());
-    let bar = Progress::new(len, session.is_quiet());
+    let bar = Progress::new(len, session.is_quiet);
     let report = read_snapshot(file, &mut |read| bar.at(read));
     drop(bar);
-    report.map_err(Failure::from)
+    Ok(report?)
 }
 
 fn inspect(file: &Path, session: &Session) -> Result<u8, Failure> {
@@ -205,13 +204,10 @@ fn facts(report: &SnapshotReport) -> Vec<(&'static str, String)> {
 
 fn verify(file: &Path, session: &Session) -> Result<u8, Failure> {
     let report = read(file, session)?;
-    let sha256 = backup::sha256_of(file).map_err(|error| {
-        Failure::from(OfflineError::new(
-            "failure",
-            format!("{}: {error}", file.display()),
-        ))
-    })?;
+    let sha256 = backup::sha256_of(file)
+        .map_err(|error| Failure::failed(format!("{}: {error}", file.display())))?;
     let summary = format!("{} is valid", file.display());
-    let (cell, more) = (("sound", true.to_string()), json!({"sound": true}));
-    session.print(&report_of(&summary, file, cell, more, &report, sha256)?)
+    let columns = "file sound index term cluster rows bytes digest sha256";
+    let (sound, more) = ((columns, true.to_string()), json!({"sound": true}));
+    session.print(&report_of(&summary, file, sound, more, &report, sha256)?)
 }

@@ -64,14 +64,11 @@ async fn look(session: &Session) -> Result<(Report, u8), Failure> {
     if cluster.members.is_empty() {
         report = report.with_people(not_yet(&cluster, session).await);
     }
-    Ok((
-        report,
-        if healthy(&cluster) {
-            exit::OK
-        } else {
-            exit::UNHEALTHY
-        },
-    ))
+    let code = match healthy(&cluster) {
+        true => exit::OK,
+        false => exit::UNHEALTHY,
+    };
+    Ok((report, code))
 }
 
 /// The text for a node that lists no members, with the reason. Only the node that sent the view of
@@ -100,11 +97,9 @@ fn healthy(cluster: &Cluster) -> bool {
 }
 
 fn report(cluster: &Cluster, now: Timestamp) -> Result<Report, Failure> {
-    let columns = [
-        "node", "role", "state", "term", "applied", "lag", "clock", "worker", "ids/s", "version",
-    ];
-    let mut report = Report::new(cluster)?.with_columns(&columns);
-    let mut people = Report::default().with_columns(&columns);
+    let columns = "node role state term applied lag clock worker ids/s version";
+    let mut report = Report::new(cluster)?.with_columns(columns);
+    let mut people = Report::default().with_columns(columns);
     for member in &cluster.members {
         let mut cells = row(member, cluster);
         report.row(cells.clone());

@@ -9,8 +9,8 @@ use clap::Args;
 use seqd_client::api::address::{HTTP_PORT, base_url, check_host_port, is_node_url};
 use seqd_client::api::{exit, validate_name};
 use seqd_offline::{
-    Member, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover, Takeover,
-    TakeoverOptions,
+    Member, OfflineError, Recovery, RecoveryOptions, Restore, RestoreOptions, SequenceTakeover,
+    Takeover, TakeoverOptions,
 };
 
 use crate::arguments;
@@ -123,25 +123,36 @@ pub(crate) fn restore(args: RestoreArgs, session: &Session) -> Result<u8, Failur
         member: Member { name, peer, http },
         is_http_given,
         takeover: takeover.options(),
-    })
-    .map_err(Failure::from)?;
+    })?;
     let takeover = restore.takeover().clone();
     let what = format!(
         "restores {} into {} as a new cluster of one node",
         file.display(),
         data_dir.display()
     );
-    if !session.may_go_on(&effect(&what, &takeover))? {
-        report(&takeover, false, None)?.print(session.format)?;
-        return Ok(exit::OK);
+    let effect = effect(&what, &takeover);
+    let work = || restore.carry_out().map(|()| None);
+    confirmed(&effect, &takeover, &data_dir, session, work)
+}
+
+/// Asks for confirmation, carries the takeover out, and reports it. `work` returns the folder with
+/// the old content, if any.
+fn confirmed(
+    effect: &str,
+    takeover: &Takeover,
+    data_dir: &Path,
+    session: &Session,
+    work: impl FnOnce() -> Result<Option<PathBuf>, OfflineError>,
+) -> Result<u8, Failure> {
+    if !session.may_go_on(effect)? {
+        return session.print(&report(takeover, false, None)?);
     }
-    keep_private(&data_dir)?;
-    let owner = Owner::of(&data_dir);
-    let carried = restore.carry_out().map_err(Failure::from);
-    keep_owner(owner, &data_dir, session);
-    carried?;
-    report(&takeover, true, None)?.print(session.format)?;
-    session.note(&next_steps(&takeover, &data_dir));
+    keep_private(data_dir)?;
+    let owner = Owner::of(data_dir);
+    let done = work();
+    keep_owner(owner, data_dir, session);
+    report(takeover, true, done?.as_deref())?.print(session.format)?;
+    session.note(&next_steps(takeover, data_dir));
     Ok(exit::OK)
 }
 
@@ -162,8 +173,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         peer,
         http,
         takeover: takeover.options(),
-    })
-    .map_err(Failure::from)?;
+    })?;
     let recovering = match recovery {
         Recovery::Planned(recovering) => recovering,
         Recovery::Unfinished(_) if says_how_far => {
@@ -179,7 +189,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
                  replaces the old content, which is kept",
                 data_dir.display()
             );
-            if let Some(consent) = unfinished.consent().map_err(Failure::from)? {
+            if let Some(consent) = unfinished.consent()? {
                 let _ = write!(
                     effect,
                     "; this was confirmed when the recovery began:\n{consent}"
@@ -187,7 +197,7 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
             }
             if session.may_go_on(&effect)? {
                 let owner = Owner::of(&data_dir);
-                let kept = unfinished.finish().map_err(Failure::from);
+                let kept = unfinished.finish();
                 keep_owner(owner, &data_dir, session);
                 let kept = kept?;
                 session.note(&format!("the old content is in {}", kept.display()));
@@ -201,18 +211,8 @@ pub(crate) fn recover(args: RecoverArgs, session: &Session) -> Result<u8, Failur
         data_dir.display()
     );
     let effect = effect(&what, &takeover);
-    if !session.may_go_on(&effect)? {
-        report(&takeover, false, None)?.print(session.format)?;
-        return Ok(exit::OK);
-    }
-    keep_private(&data_dir)?;
-    let owner = Owner::of(&data_dir);
-    let kept = recovering.carry_out(&effect).map_err(Failure::from);
-    keep_owner(owner, &data_dir, session);
-    let kept = kept?;
-    report(&takeover, true, Some(&kept))?.print(session.format)?;
-    session.note(&next_steps(&takeover, &data_dir));
-    Ok(exit::OK)
+    let work = || recovering.carry_out(&effect).map(Some);
+    confirmed(&effect, &takeover, &data_dir, session, work)
 }
 
 /// Checks the name and the addresses. Returns the host of the peer address.
@@ -413,16 +413,8 @@ fn report(takeover: &Takeover, done: bool, kept: Option<&Path>) -> Result<Report
 }
 
 fn of_sequences(report: Report, takeover: &Takeover) -> Report {
-    let columns = [
-        "name",
-        "mode",
-        "was",
-        "next",
-        "by",
-        "passed_over",
-        "expected",
-    ];
-    let mut report = report.with_columns(&columns);
+    let columns = "name mode was next by passed_over expected";
+    let mut report = report.with_columns(columns);
     for sequence in &takeover.sequences {
         report.row(cells(sequence));
     }

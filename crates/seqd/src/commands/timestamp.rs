@@ -24,7 +24,7 @@ pub(crate) async fn run(args: TimestampArgs, session: &Session) -> Result<u8, Fa
     let item = |value: &u64| json!({ "timestamp": value.to_string() });
     let mut report = Report::new(&answer)?
         .with_items(values.iter().map(item))?
-        .with_columns(&["timestamp", "physical_ms"])
+        .with_columns("timestamp physical_ms")
         .with_people(values.iter().map(|value| format!("{value}\n")).collect());
     for value in values {
         let physical_ms = value >> Timestamps::COUNTER_BITS;

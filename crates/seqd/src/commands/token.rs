@@ -98,8 +98,8 @@ async fn list(tenant: Option<String>, limit: u64, session: &Session) -> Result<u
         session.client.one_time_tokens(query).await
     })
     .await?;
-    let columns = ["id", "used", "tenant", "expires_in_ms"];
-    let mut report = Report::list(&items)?.with_columns(&columns);
+    let columns = "id used tenant expires_in_ms";
+    let mut report = Report::list(&items)?.with_columns(columns);
     for token in items {
         report.row(vec![
             token.id,

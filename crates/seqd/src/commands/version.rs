@@ -14,7 +14,7 @@ pub(crate) fn run(format: Format) -> Result<u8, Failure> {
     let revision = version.revision.clone().unwrap_or_default();
     let people = format!("seqd {} {revision}", version.version);
     let mut report = Report::new(&version)?
-        .with_columns(&["version", "revision"])
+        .with_columns("version revision")
         .with_people(format!("{}\n", people.trim_end()));
     report.row(vec![version.version, revision]);
     report.print(format)?;

@@ -136,7 +136,7 @@ async fn reset(node: &str, session: &Session) -> Result<u8, Failure> {
     }
     let reset = session.client.reset_workers(node).await?;
     let mut report = Report::new(&reset)?
-        .with_columns(&["name", "layout", "workers", "until", "free"])
+        .with_columns("name layout workers until free")
         .with_people(match reset.layouts.is_empty() {
             true => format!("{node}: nothing was reset\n"),
             false => format!("{node} resets its workers once it runs and has applied this\n"),
@@ -163,18 +163,8 @@ async fn list(layout: Option<String>, past: bool, session: &Session) -> Result<u
         ..WorkersQuery::default()
     };
     let all = pages::all(query, async |query| session.client.workers(query).await).await?;
-    let columns = [
-        "layout",
-        "id",
-        "datacenter",
-        "worker",
-        "owner",
-        "node",
-        "lease",
-        "live",
-        "fence",
-    ];
-    let mut report = Report::list(&all)?.with_columns(&columns);
+    let columns = "layout id datacenter worker owner node lease live fence";
+    let mut report = Report::list(&all)?.with_columns(columns);
     for worker in all {
         report.row(vec![
             worker.layout,

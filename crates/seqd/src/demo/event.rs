@@ -5,23 +5,16 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) enum Event {
-    Ended(NodeEnded),
+    Ended {
+        node: usize,
+        status: Option<ExitStatus>,
+    },
     Key(u8),
-    /// A node leads. `took` is the time since another node ended.
-    Leads(Leads),
+    /// A node leads. `took` is the time between the end of another node and this discovery.
+    Leads {
+        name: String,
+        term: u64,
+        took: Duration,
+    },
     Note(&'static str),
-}
-
-#[derive(Debug)]
-pub(crate) struct NodeEnded {
-    pub(crate) node: usize,
-    pub(crate) status: Option<ExitStatus>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Leads {
-    pub(crate) name: String,
-    pub(crate) term: u64,
-    /// The time between the end of the other node and the discovery of this leader.
-    pub(crate) took: Duration,
 }

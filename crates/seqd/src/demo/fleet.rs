@@ -10,7 +10,7 @@ use seqd_client::api::address::base_url;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
-use crate::demo::event::{Event, Leads, NodeEnded};
+use crate::demo::event::Event;
 use crate::demo::plan::NodePlan;
 use crate::demo::secure::Secured;
 use crate::failure::Failure;
@@ -83,9 +83,8 @@ impl Fleet {
     }
 
     /// The line about a leader. `None` if this leader was printed last.
-    pub(crate) fn leads(&mut self, leads: &Leads) -> Option<String> {
-        let Leads { name, term, took } = leads;
-        if *name == self.leader {
+    pub(crate) fn leads(&mut self, name: &str, term: u64, took: Duration) -> Option<String> {
+        if name == self.leader {
             return None;
         }
         self.led_by(name);
@@ -105,14 +104,14 @@ impl Fleet {
     }
 
     /// Records the end of a node and returns the line about it.
-    pub(crate) fn ended(&mut self, ended: &NodeEnded) -> String {
-        self.running[ended.node] = None;
-        self.why(ended)
+    pub(crate) fn ended(&mut self, node: usize, status: Option<ExitStatus>) -> String {
+        self.running[node] = None;
+        self.why(node, status)
     }
 
-    pub(crate) fn why(&self, ended: &NodeEnded) -> String {
-        let node = &self.nodes[ended.node];
-        end_text(&node.name, ended.status, last_line(node).as_deref())
+    pub(crate) fn why(&self, node: usize, status: Option<ExitStatus>) -> String {
+        let node = &self.nodes[node];
+        end_text(&node.name, status, last_line(node).as_deref())
     }
 
     /// Starts every node that has ended. Returns the line about them.
@@ -141,7 +140,7 @@ impl Fleet {
             let all_gone = async {
                 while !self.none_runs() {
                     match inbox.recv().await {
-                        Some(Event::Ended(ended)) => self.running[ended.node] = None,
+                        Some(Event::Ended { node, .. }) => self.running[node] = None,
                         Some(_) => {}
                         None => break,
                     }
@@ -211,7 +210,7 @@ async fn tend(
         }
     };
     // The queue is closed when the demo ends.
-    let _ = events.send(Event::Ended(NodeEnded { node, status })).await;
+    let _ = events.send(Event::Ended { node, status }).await;
 }
 
 fn end_text(name: &str, status: Option<ExitStatus>, last_line: Option<&str>) -> String {

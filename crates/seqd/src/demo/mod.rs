@@ -111,8 +111,8 @@ async fn react(
             _ = signals.next() => return Ok(exit::OK),
         };
         match event {
-            Some(Event::Ended(ended)) => {
-                let text = fleet.ended(&ended);
+            Some(Event::Ended { node, status }) => {
+                let text = fleet.ended(node, status);
                 let revive = if keys { "; r revives it" } else { "" };
                 write_stdout(&format!("  {text}{revive}\n"))?;
                 if fleet.none_runs() && !keys {
@@ -120,8 +120,8 @@ async fn react(
                 }
                 watch::report_next_leader(fleet);
             }
-            Some(Event::Leads(leads)) => {
-                if let Some(text) = fleet.leads(&leads) {
+            Some(Event::Leads { name, term, took }) => {
+                if let Some(text) = fleet.leads(&name, term, took) {
                     write_stdout(&format!("  {text}\n"))?;
                 }
             }

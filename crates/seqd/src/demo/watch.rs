@@ -7,7 +7,7 @@ use seqd_client::{Client, Endpoint, Options};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::demo::event::{Event, Leads};
+use crate::demo::event::Event;
 use crate::demo::fleet::Fleet;
 use crate::demo::plan::NodePlan;
 use crate::demo::secure::Secured;
@@ -90,7 +90,7 @@ async fn ready(fleet: &Fleet) -> Result<ReadyCluster, Failure> {
 async fn first_end(fleet: &Fleet, inbox: &mut mpsc::Receiver<Event>) -> Failure {
     loop {
         match inbox.recv().await {
-            Some(Event::Ended(ended)) => return Failure::failed(fleet.why(&ended)),
+            Some(Event::Ended { node, status }) => return Failure::failed(fleet.why(node, status)),
             Some(_) => {}
             None => return Failure::failed("the nodes cannot be monitored"),
         }
@@ -125,13 +125,9 @@ pub(crate) fn report_next_leader(fleet: &Fleet) {
             if let Some((name, term)) = found
                 && live.contains(&name)
             {
-                let leads = Leads {
-                    name,
-                    term,
-                    took: started.elapsed(),
-                };
+                let took = started.elapsed();
                 // The queue is closed when the demo ends.
-                let _ = events.send(Event::Leads(leads)).await;
+                let _ = events.send(Event::Leads { name, term, took }).await;
                 return;
             }
             tokio::time::sleep(LOOK_EVERY).await;

@@ -115,7 +115,7 @@ fn a_change_that_is_not_answered_is_unknown_and_an_id_is_not() {
     ]);
     let well = Stub::new(vec![("POST /v1/sequences/a/next", 200, NEXT.to_owned())]);
     let list = format!("{},{}", silent.address, well.address);
-    let (code, stdout, stderr) = texts(&seqd(&list, &["seq", "next", "a", "--timeout", "2s"], ""));
+    let (code, stdout, stderr) = texts(&seqd(&list, &["seq", "next", "a", "--timeout", "4s"], ""));
     assert_eq!((code, stdout.as_str()), (8, ""), "{stderr}");
     assert!(well.asked().is_empty(), "it was sent again");
     let silent = Stub::new(vec![("GET /v1/id", 0, String::new())]);

@@ -43,31 +43,20 @@ impl Server {
     }
 
     fn until(&self, what: &str) {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.stderr().contains(what) {
-            assert!(
-                Instant::now() < deadline,
-                "no {what:?} in {}",
-                self.stderr()
-            );
-            thread::sleep(Duration::from_millis(20));
-        }
+        self.until_in(what, |stderr| stderr);
     }
 
     /// Waits until the last line contains this text.
     fn until_last(&self, what: &str) {
+        self.until_in(what, |stderr| stderr.lines().last().unwrap_or_default());
+    }
+
+    /// Waits until this part of stderr contains the text.
+    fn until_in(&self, what: &str, part: fn(&str) -> &str) {
         let deadline = Instant::now() + PATIENCE;
-        while !self
-            .stderr()
-            .lines()
-            .last()
-            .is_some_and(|line| line.contains(what))
-        {
-            assert!(
-                Instant::now() < deadline,
-                "no {what:?} at the end of {}",
-                self.stderr()
-            );
+        while !part(&self.stderr()).contains(what) {
+            let stderr = self.stderr();
+            assert!(Instant::now() < deadline, "no {what:?} in {stderr}");
             thread::sleep(Duration::from_millis(20));
         }
     }

@@ -41,7 +41,7 @@ pub enum ClusterCommand {
     },
     /// Records the start time of a restored cluster, once its first leader's clock is confirmed.
     StampRestoration {
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         wall_ms: WallMs,
     },
     /// Raises the level by one, to a level that every member supports.
@@ -60,15 +60,15 @@ pub enum ClusterCommand {
     /// Grants the leader timestamps up to a millisecond. Only a leader proposes it, under its own
     /// term.
     RaiseTimestamps {
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         upto: WallMs,
     },
     /// Returns the timestamps beyond a millisecond. Only a leader that no longer draws proposes it.
     ReturnTimestamps {
         /// The bound that this leader was granted.
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         granted: WallMs,
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         used: WallMs,
     },
 }
@@ -124,7 +124,7 @@ pub enum ClusterOutcome {
     },
     RestorationStamped {
         /// The time stamped by this command or by an earlier one.
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         wall_ms: WallMs,
     },
     LevelRaised {
@@ -139,9 +139,9 @@ pub enum ClusterOutcome {
     },
     TimestampsBounded {
         /// The bound before this command: every timestamp up to it may have been issued.
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         before: WallMs,
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         upto: WallMs,
     },
 }
@@ -187,16 +187,16 @@ pub enum ClusterRefusal {
         .backup_wall_ms.0
     )]
     RestorationNotStamped {
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         backup_wall_ms: WallMs,
     },
     #[error("the restored cluster cannot begin at {} ms: allowed are {} to {} ms", .wall_ms.0, .from.0, .to.0)]
     StampOutOfRange {
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         wall_ms: WallMs,
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         from: WallMs,
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         to: WallMs,
     },
     #[error("this cluster was not restored")]

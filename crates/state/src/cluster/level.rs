@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::commands::{ClusterOutcome, ClusterRefusal};
 use crate::level::{Level, LogPosition};
-use crate::table::{Table, singleton};
+use crate::table::{Table, record};
 
 /// The row of the level. A cluster without the row is at [`Level::FIRST`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +17,7 @@ pub(crate) struct LevelRecord {
     pub(crate) level: Level,
 }
 
-singleton!(LevelRecord, kind 17, version 1, prefix b'e');
+record!(LevelRecord, kind 17, version 1, prefix b'e', key ());
 
 impl Table<LevelRecord> {
     pub(crate) fn level(&self) -> Level {

@@ -8,9 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::commands::{AllocateNodeId, ClusterOutcome, ClusterRefusal};
 use super::settings::{Counter, draw};
-use crate::codec::Versioned;
 use crate::newtypes::NodeId;
-use crate::table::{Record, Table};
+use crate::table::{Table, record};
 
 /// A member: removed, present, or with an ID but not started yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,15 +49,7 @@ pub struct RegisteredStart {
     pub nonce: u64,
 }
 
-impl Versioned for NodeRecord {
-    const KIND: u8 = 13;
-    const VERSION: u8 = 1;
-}
-
-impl Record for NodeRecord {
-    type Key = NodeId;
-    const PREFIX: u8 = b'n';
-}
+record!(NodeRecord, kind 13, version 1, prefix b'n', key NodeId);
 
 impl Table<NodeRecord> {
     pub(crate) fn found(&mut self, founders: &[(NodeId, String)]) {

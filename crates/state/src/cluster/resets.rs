@@ -10,9 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::commands::ClusterOutcome;
 use super::settings::{Counter, draw};
-use crate::codec::Versioned;
 use crate::newtypes::NodeId;
-use crate::table::{Record, Table};
+use crate::table::{Table, record};
 
 /// The latest reset of a node. The node stores the number on its disk after it has carried out the
 /// reset.
@@ -23,15 +22,7 @@ pub(crate) struct ResetRecord {
     pub(crate) number: u64,
 }
 
-impl Versioned for ResetRecord {
-    const KIND: u8 = 26;
-    const VERSION: u8 = 1;
-}
-
-impl Record for ResetRecord {
-    type Key = NodeId;
-    const PREFIX: u8 = b'r';
-}
+record!(ResetRecord, kind 26, version 1, prefix b'r', key NodeId);
 
 impl Table<ResetRecord> {
     pub(crate) fn order(&mut self, counter: &mut Table<Counter>, node: NodeId) -> ClusterOutcome {

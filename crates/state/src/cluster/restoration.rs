@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::commands::{ClusterOutcome, ClusterRefusal};
 use super::settings::{Counter, Settings};
-use crate::table::{Table, singleton};
+use crate::table::{Table, record};
 
 /// More draws from the counter than any cluster makes in a millisecond, as a power of two. A wall
 /// clock multiplied by it is therefore above every number drawn until then.
@@ -23,16 +23,16 @@ pub struct RestorationRecord {
     /// The clusters that this one replaces. Empty for a rehearsal.
     pub ancestors: Vec<String>,
     /// The wall clock of the last entry in the backup.
-    #[serde(with = "crate::foreign::wall_ms")]
+    #[serde(with = "crate::foreign::WallMsDef")]
     pub backup_wall_ms: WallMs,
     pub stamped: bool,
     /// The windows of all workers begin one window and four skews after this time. 0 before the
     /// first stamp.
-    #[serde(with = "crate::foreign::wall_ms")]
+    #[serde(with = "crate::foreign::WallMsDef")]
     pub stamped_wall_ms: WallMs,
 }
 
-singleton!(RestorationRecord, kind 16, version 1, prefix b'd');
+record!(RestorationRecord, kind 16, version 1, prefix b'd', key ());
 
 impl RestorationRecord {
     /// Returns the first tick of this layout's windows, which is past every fence that the old

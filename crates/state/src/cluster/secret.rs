@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::table::{Table, singleton};
+use crate::table::{Table, record};
 
 /// Random bytes that appear in no log line and no response.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub(crate) struct Secret {
     pub(crate) key: SecretKey,
 }
 
-singleton!(Secret, kind 19, version 1, prefix b'k');
+record!(Secret, kind 19, version 1, prefix b'k', key ());
 
 impl Table<Secret> {
     /// Stores the first proposed secret. With two secrets, tokens could not be distinguished from

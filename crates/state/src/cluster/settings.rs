@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::commands::{MAX_PEER_SKEW_MS, MAX_WINDOW_MS};
 use crate::newtypes::{ClusterMs, NodeId};
-use crate::table::{Table, singleton};
+use crate::table::{Table, record};
 
 /// The minimum length of a window, in ticks of the layout. Otherwise a layout with long ticks would
 /// leave its holder hardly any tick to mint.
@@ -61,9 +61,9 @@ pub(crate) struct Counter {
     pub(crate) last: u64,
 }
 
-singleton!(Settings, kind 10, version 1, prefix b'a', sound Settings::are_bounded);
-singleton!(Clock, kind 11, version 1, prefix b'b');
-singleton!(Counter, kind 12, version 1, prefix b'c');
+record!(Settings, kind 10, version 1, prefix b'a', key (), sound Settings::are_bounded);
+record!(Clock, kind 11, version 1, prefix b'b', key ());
+record!(Counter, kind 12, version 1, prefix b'c', key ());
 
 /// Draws the next number of the counter. In practice 2^64 draws are never used up.
 pub(crate) fn draw(counter: &mut Table<Counter>) -> u64 {

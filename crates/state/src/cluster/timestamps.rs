@@ -8,7 +8,7 @@ use seqd_idgen::WallMs;
 use serde::{Deserialize, Serialize};
 
 use super::commands::ClusterOutcome;
-use crate::table::{Table, singleton};
+use crate::table::{Table, record};
 
 /// The maximum number of milliseconds by which a timestamp may be ahead of a majority's clocks.
 pub(crate) const MAX_TIMESTAMPS_AHEAD_MS: u64 = 1000;
@@ -19,7 +19,7 @@ pub(crate) struct TimestampBound {
     pub(crate) upto_ms: u64,
 }
 
-singleton!(TimestampBound, kind 27, version 1, prefix b'o');
+record!(TimestampBound, kind 27, version 1, prefix b'o', key ());
 
 impl Table<TimestampBound> {
     pub(crate) fn bound(&self) -> WallMs {

@@ -46,7 +46,7 @@ pub enum LayoutRefusal {
     EpochAhead {
         /// The layout's epoch, in Unix milliseconds.
         epoch_ms: u64,
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         wall_ms: WallMs,
     },
     #[error("there are {MAX_LAYOUTS} layouts, which is the maximum of a cluster")]
@@ -59,9 +59,9 @@ pub enum LayoutRefusal {
     )]
     Full {
         /// The time at which the time field is full.
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         full: WallMs,
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         wall_ms: WallMs,
     },
 }

@@ -13,9 +13,8 @@ use std::sync::LazyLock;
 use seqd_idgen::{FirstSequence, Layout, LayoutSpec};
 use serde::{Deserialize, Serialize};
 
-use crate::codec::Versioned;
 use crate::level::Level;
-use crate::table::{Record, Table};
+use crate::table::{Table, record};
 
 /// The layout of IDs for which no layout is named.
 pub(crate) const DEFAULT: &str = "default";
@@ -46,15 +45,7 @@ pub(crate) struct LayoutRecord {
     pub(crate) layout: Layout,
 }
 
-impl Versioned for LayoutRecord {
-    const KIND: u8 = 18;
-    const VERSION: u8 = 1;
-}
-
-impl Record for LayoutRecord {
-    type Key = String;
-    const PREFIX: u8 = b'l';
-}
+record!(LayoutRecord, kind 18, version 1, prefix b'l', key String);
 
 /// The layouts that a level introduces.
 fn brought_by(level: Level) -> Vec<Layout> {

@@ -13,16 +13,16 @@ pub enum WorkerCommand {
     /// Raises the fence of a lease and keeps the lease live.
     ExtendLease {
         layout: String,
-        #[serde(with = "crate::foreign::worker_id")]
+        #[serde(with = "crate::foreign::WorkerIdDef")]
         worker: WorkerId,
         lease: LeaseId,
         /// The first tick that may not be minted. The recorded fence is never lowered.
-        #[serde(with = "crate::foreign::tick")]
+        #[serde(with = "crate::foreign::TickDef")]
         fence: Tick,
     },
     ReleaseLease {
         layout: String,
-        #[serde(with = "crate::foreign::worker_id")]
+        #[serde(with = "crate::foreign::WorkerIdDef")]
         worker: WorkerId,
         lease: LeaseId,
         /// The last minted tick, from a closed generator. Without it the fence does not change.
@@ -51,7 +51,7 @@ pub struct TakeLease {
     /// The boot number of that member's start; ignored for an external generator.
     pub boot: u64,
     /// The first tick that may not be minted.
-    #[serde(with = "crate::foreign::tick")]
+    #[serde(with = "crate::foreign::TickDef")]
     pub fence: Tick,
     /// `None` for a worker of any datacenter.
     pub datacenter: Option<u32>,
@@ -62,12 +62,12 @@ pub enum WorkerOutcome {
     LeaseTaken(LeaseGrant),
     LeaseExtended {
         /// The requested fence, or the recorded one if that is higher.
-        #[serde(with = "crate::foreign::tick")]
+        #[serde(with = "crate::foreign::TickDef")]
         fence: Tick,
     },
     LeaseReleased {
         /// The first tick that a later holder may mint.
-        #[serde(with = "crate::foreign::tick")]
+        #[serde(with = "crate::foreign::TickDef")]
         fence: Tick,
     },
 }
@@ -85,12 +85,12 @@ impl FrameTable for WorkerOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseGrant {
     pub layout: String,
-    #[serde(with = "crate::foreign::worker_id")]
+    #[serde(with = "crate::foreign::WorkerIdDef")]
     pub worker: WorkerId,
     pub lease: LeaseId,
-    #[serde(with = "crate::foreign::tick")]
+    #[serde(with = "crate::foreign::TickDef")]
     pub from_tick: Tick,
-    #[serde(with = "crate::foreign::tick")]
+    #[serde(with = "crate::foreign::TickDef")]
     pub fence: Tick,
 }
 
@@ -99,9 +99,9 @@ pub struct Holder {
     pub lease: LeaseId,
     pub owner: String,
     pub node: Option<NodeId>,
-    #[serde(with = "crate::foreign::tick")]
+    #[serde(with = "crate::foreign::TickDef")]
     pub from_tick: Tick,
-    #[serde(with = "crate::foreign::tick")]
+    #[serde(with = "crate::foreign::TickDef")]
     pub fence: Tick,
 }
 
@@ -125,7 +125,7 @@ pub enum WorkerRefusal {
         layout: String,
         /// The layout's epoch, in Unix milliseconds.
         epoch_ms: u64,
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         wall_ms: WallMs,
     },
     #[error(
@@ -134,7 +134,7 @@ pub enum WorkerRefusal {
     )]
     LayoutExhausted {
         layout: String,
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         since: WallMs,
     },
     #[error(
@@ -152,16 +152,16 @@ pub enum WorkerRefusal {
         "fence {asked} is above the limit {limit}: the caller's clock runs ahead of the leader's"
     )]
     FenceTooFar {
-        #[serde(with = "crate::foreign::tick")]
+        #[serde(with = "crate::foreign::TickDef")]
         asked: Tick,
-        #[serde(with = "crate::foreign::tick")]
+        #[serde(with = "crate::foreign::TickDef")]
         limit: Tick,
     },
     #[error("fence {asked} leaves no tick to mint from {from_tick}: the caller's clock is behind")]
     FenceTooLow {
-        #[serde(with = "crate::foreign::tick")]
+        #[serde(with = "crate::foreign::TickDef")]
         asked: Tick,
-        #[serde(with = "crate::foreign::tick")]
+        #[serde(with = "crate::foreign::TickDef")]
         from_tick: Tick,
     },
     #[error(
@@ -171,18 +171,18 @@ pub enum WorkerRefusal {
     )]
     LeaseLost {
         layout: String,
-        #[serde(with = "crate::foreign::worker_id")]
+        #[serde(with = "crate::foreign::WorkerIdDef")]
         worker: WorkerId,
         lease: LeaseId,
         holder: Option<Box<Holder>>,
     },
     #[error("last tick {last_tick} is outside the lease's window from {from_tick} to {fence}")]
     ReleaseOutsideWindow {
-        #[serde(with = "crate::foreign::tick")]
+        #[serde(with = "crate::foreign::TickDef")]
         last_tick: Tick,
-        #[serde(with = "crate::foreign::tick")]
+        #[serde(with = "crate::foreign::TickDef")]
         from_tick: Tick,
-        #[serde(with = "crate::foreign::tick")]
+        #[serde(with = "crate::foreign::TickDef")]
         fence: Tick,
     },
     #[error(
@@ -191,7 +191,7 @@ pub enum WorkerRefusal {
     )]
     WindowsBeginLater {
         layout: String,
-        #[serde(with = "crate::foreign::wall_ms")]
+        #[serde(with = "crate::foreign::WallMsDef")]
         until: WallMs,
         retry_after_ms: u64,
     },

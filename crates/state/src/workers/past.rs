@@ -14,7 +14,7 @@ use super::commands::Holder;
 use super::record::{WorkerKey, WorkerRecord};
 use crate::codec::Versioned;
 use crate::newtypes::{LeaseId, NodeId};
-use crate::table::{Record, Table, singleton};
+use crate::table::{Record, Table, record};
 
 /// The maximum number of past leases. With owners of maximum length and the indices they take 25
 /// MB; in practice 5 MB. They cover half a year at two hundred starts a day.
@@ -24,15 +24,15 @@ pub const MAX_PAST_LEASES: usize = 1 << 15;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PastLease {
     pub(crate) layout: String,
-    #[serde(with = "crate::foreign::worker_id")]
+    #[serde(with = "crate::foreign::WorkerIdDef")]
     pub(crate) worker: WorkerId,
     pub(crate) owner: String,
     /// `None` for an external generator.
     pub(crate) node: Option<NodeId>,
-    #[serde(with = "crate::foreign::tick")]
+    #[serde(with = "crate::foreign::TickDef")]
     pub(crate) from_tick: Tick,
     /// The fence when the lease ended.
-    #[serde(with = "crate::foreign::tick")]
+    #[serde(with = "crate::foreign::TickDef")]
     pub(crate) fence: Tick,
 }
 
@@ -53,11 +53,11 @@ impl Record for PastLease {
 /// The time since which no past lease is missing. First written by the founding command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct PastStart {
-    #[serde(with = "crate::foreign::wall_ms")]
+    #[serde(with = "crate::foreign::WallMsDef")]
     pub(crate) known_from: WallMs,
 }
 
-singleton!(PastStart, kind 22, version 1, prefix b'i');
+record!(PastStart, kind 22, version 1, prefix b'i', key ());
 
 /// Past leases by worker and first tick, and by the end of their windows. Derived from the rows.
 #[derive(Debug, Clone, Default)]

@@ -23,13 +23,13 @@ pub struct WorkerRecord {
     pub node: Option<NodeId>,
     pub boot: u64,
     /// The first tick that the holder may mint.
-    #[serde(with = "crate::foreign::tick")]
+    #[serde(with = "crate::foreign::TickDef")]
     pub from_tick: Tick,
     /// The first tick that the holder may not mint.
-    #[serde(with = "crate::foreign::tick")]
+    #[serde(with = "crate::foreign::TickDef")]
     pub fence: Tick,
     /// The wall clock at which the lease was taken. Only stored: no code reads it.
-    #[serde(with = "crate::foreign::wall_ms")]
+    #[serde(with = "crate::foreign::WallMsDef")]
     pub taken_wall_ms: WallMs,
     /// The cluster time at which the lease was last taken, extended or released.
     pub used_ms: ClusterMs,

@@ -79,7 +79,13 @@ impl Stores for SledStores {
         folder: &Path,
         format: &Format,
     ) -> io::Result<Box<dyn StateStore>> {
-        Ok(Box::new(SledStore::create(disk, folder, format)?))
+        let format = seal(format)?;
+        let mut store = SledStore::open_folder(disk, folder, Instant::now())?;
+        let mut batch = sled::Batch::default();
+        batch.insert(FORMAT_KEY, format);
+        store.commit(batch, 1)?;
+        sync_tree(&**disk, folder)?;
+        Ok(Box::new(store))
     }
 
     fn open(
@@ -88,7 +94,25 @@ impl Stores for SledStores {
         folder: &Path,
         deadline: Instant,
     ) -> io::Result<(Box<dyn StateStore>, Format)> {
-        let (store, format) = SledStore::open(disk, folder, deadline)?;
+        let mut store = SledStore::open_folder(disk, folder, deadline)?;
+        let records = guarded("reading its records", || {
+            let format = store.db()?.get(FORMAT_KEY).map_err(io_error)?;
+            Ok((format, store.db()?.get(APPLIED_KEY).map_err(io_error)?))
+        });
+        let (format, applied) = records?;
+        let format = format.ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "the format record is missing")
+        })?;
+        let applied = applied
+            .map(|bytes| unseal::<Checkpoint>(&bytes))
+            .transpose()?;
+        let index = applied.as_ref().map(|applied| applied.index);
+        store.witness.check(index)?;
+        // The content may be only in the page cache, including the names of sled's own snapshots.
+        store.file.sync_data()?;
+        disk.sync_dir(folder)?;
+        let format = unseal::<Format>(&format)?;
+        store.applied = applied;
         Ok((Box::new(store), format))
     }
 }
@@ -109,51 +133,7 @@ struct SledStore {
 }
 
 impl SledStore {
-    /// Creates an empty folder for `format`. It is durable except for its entry in the parent
-    /// directory.
-    fn create(disk: &Arc<dyn Disk>, folder: &Path, format: &Format) -> io::Result<SledStore> {
-        let format = seal(format)?;
-        let mut store = SledStore::open_folder(disk, folder, Instant::now())?;
-        let mut batch = sled::Batch::default();
-        batch.insert(FORMAT_KEY, format);
-        store.commit(batch, 1)?;
-        sync_tree(&**disk, folder)?;
-        Ok(store)
-    }
-
-    /// Opens a folder and reads its records, but not the rows of the state.
-    ///
-    /// Waits for sled's lock on the folder until `deadline`.
-    fn open(
-        disk: &Arc<dyn Disk>,
-        folder: &Path,
-        deadline: Instant,
-    ) -> io::Result<(SledStore, Format)> {
-        let mut store = SledStore::open_folder(disk, folder, deadline)?;
-        let records = guarded("reading its records", || {
-            let format = store.db()?.get(FORMAT_KEY).map_err(io_error)?;
-            Ok((format, store.db()?.get(APPLIED_KEY).map_err(io_error)?))
-        });
-        let read = records.and_then(|(format, applied)| {
-            let format = format.ok_or_else(|| {
-                io::Error::new(io::ErrorKind::InvalidData, "the format record is missing")
-            })?;
-            let applied = applied
-                .map(|bytes| unseal::<Checkpoint>(&bytes))
-                .transpose()?;
-            let index = applied.as_ref().map(|applied| applied.index);
-            store.witness.check(index)?;
-            // The content may be only in the page cache, including the names of sled's own
-            // snapshots.
-            store.file.sync_data()?;
-            disk.sync_dir(folder)?;
-            Ok((unseal::<Format>(&format)?, applied))
-        });
-        let (format, applied) = read?;
-        store.applied = applied;
-        Ok((store, format))
-    }
-
+    /// Opens or creates a folder. Waits for sled's lock on it until `deadline`.
     fn open_folder(
         disk: &Arc<dyn Disk>,
         folder: &Path,

@@ -64,7 +64,7 @@ pub fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Result<Reco
         .list(dir)?
         .into_iter()
         .filter(|name| name.ends_with(".tmp"));
-    remove_all(disk, dir, leftovers.map(|name| dir.join(name)))?;
+    remove_all(disk, dir, leftovers)?;
 
     let mut found = Recovered {
         aside: set_aside_before(disk, dir)?,
@@ -84,7 +84,7 @@ pub fn recover(disk: &dyn Disk, dir: &Path, cluster_id: &str) -> io::Result<Reco
 /// Reads a kept snapshot again in full and checks whether it has become bad. A missing file is not
 /// bad.
 pub fn find_bad(disk: &dyn Disk, kept: &SnapshotFile) -> io::Result<Option<Bad>> {
-    let SnapshotFile { index, term, .. } = *kept;
+    let (index, term) = (kept.index, kept.term);
     let checked = verify(disk, &kept.path);
     match checked.and_then(|file| check(file, index, term, &kept.cluster_id)) {
         Ok(_) => Ok(None),
@@ -172,11 +172,8 @@ pub fn keep_newest(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
 
 fn keep(disk: &dyn Disk, dir: &Path, count: usize) -> io::Result<()> {
     let dropped = by_name(disk, dir)?.into_iter().skip(count);
-    remove_all(
-        disk,
-        dir,
-        dropped.map(|(index, term)| dir.join(file_name(index, term))),
-    )
+    let names = dropped.map(|(index, term)| file_name(index, term));
+    remove_all(disk, dir, names)
 }
 
 /// Removes all snapshots below `index`, which an installed snapshot makes obsolete.
@@ -184,11 +181,8 @@ pub fn void_older(disk: &dyn Disk, dir: &Path, index: u64) -> io::Result<()> {
     let older = by_name(disk, dir)?
         .into_iter()
         .filter(|(of, _)| *of < index);
-    remove_all(
-        disk,
-        dir,
-        older.map(|(index, term)| dir.join(file_name(index, term))),
-    )
+    let names = older.map(|(index, term)| file_name(index, term));
+    remove_all(disk, dir, names)
 }
 
 fn check(file: SnapshotFile, index: u64, term: u64, cluster_id: &str) -> io::Result<SnapshotFile> {
@@ -227,11 +221,8 @@ fn drop_bad(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     let mut bad = set_aside_before(disk, dir)?;
     bad.sort_unstable_by(|one, other| other.cmp(one));
     let dropped = bad.into_iter().skip(KEPT_BAD);
-    remove_all(
-        disk,
-        dir,
-        dropped.map(|(index, term)| dir.join(file_name(index, term) + BAD)),
-    )
+    let names = dropped.map(|(index, term)| file_name(index, term) + BAD);
+    remove_all(disk, dir, names)
 }
 
 fn parse(name: &str) -> Option<(u64, u64)> {
@@ -240,10 +231,10 @@ fn parse(name: &str) -> Option<(u64, u64)> {
     (file_name(index, term) == name).then_some((index, term))
 }
 
-fn remove_all(disk: &dyn Disk, dir: &Path, paths: impl Iterator<Item = PathBuf>) -> io::Result<()> {
+fn remove_all(disk: &dyn Disk, dir: &Path, names: impl Iterator<Item = String>) -> io::Result<()> {
     let mut removed = false;
-    for path in paths {
-        disk.remove(&path)?;
+    for name in names {
+        disk.remove(&dir.join(name))?;
         removed = true;
     }
     if removed { disk.sync_dir(dir) } else { Ok(()) }

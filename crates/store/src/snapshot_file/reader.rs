@@ -95,13 +95,7 @@ impl SnapshotReader {
         let mut reader = SnapshotReader {
             input: BufReader::with_capacity(BLOCK_BYTES, file),
             path: path.to_owned(),
-            header: SnapshotHeader {
-                cluster_id: String::new(),
-                index: 0,
-                term: 0,
-                log_id: Vec::new(),
-                membership: Vec::new(),
-            },
+            header: SnapshotHeader::default(),
             crc: crc32c::crc32c(MAGIC),
             len,
             frame_at: 0,

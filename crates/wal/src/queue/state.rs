@@ -68,7 +68,7 @@ pub(crate) type Placed = (u64, u64, EntrySlot);
 pub(crate) struct State {
     pub(super) calls: VecDeque<Queued>,
     pub(super) queued_bytes: usize,
-    pub(super) committed: Option<Vec<u8>>,
+    pub(crate) committed: Option<Vec<u8>>,
     /// The log after all calls so far.
     pub(crate) marks: Marks,
     pub(crate) index: LogIndex,
@@ -110,7 +110,8 @@ impl State {
         }
     }
 
-    pub(super) fn work(&mut self, max_batch_bytes: usize, unwitnessed: bool) -> Option<Work> {
+    /// Returns the next work, if there is any.
+    pub(crate) fn work(&mut self, max_batch_bytes: usize, unwitnessed: bool) -> Option<Work> {
         if !self.calls.is_empty() {
             let calls = self.take_calls(max_batch_bytes);
             let committed = self.committed.take();
@@ -128,7 +129,8 @@ impl State {
         })
     }
 
-    pub(super) fn refused(&mut self) -> Option<Vec<Queued>> {
+    /// After a failure, returns the queued calls, if there are any.
+    pub(crate) fn refused(&mut self) -> Option<Vec<Queued>> {
         self.queued_bytes = 0;
         let calls: Vec<_> = mem::take(&mut self.calls).into();
         (!calls.is_empty()).then_some(calls)

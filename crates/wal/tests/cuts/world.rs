@@ -15,21 +15,24 @@ use seqd_wal::{Pump, Record, Wal, WalOptions};
 
 use crate::model::{Model, Notes};
 
-/// The parameters of a world. Tests plant their faults here.
+/// The number of lives of each world.
+const LIVES: u64 = 20;
+
+/// The lengths of entries, of which the first ones are drawn most often.
+const LENS: [u64; 7] = [40, 700, 8, 1500, 200, 0, 5000];
+
+/// The largest number of calls per life.
+const CALLS: u64 = 40;
+
+/// The largest number of entries per call.
+const RECORDS: u64 = 3;
+
+/// A power failure occurs within one of these ranges of a life's operations.
+const CUT_WITHIN: [(u64, u64); 4] = [(1, 8), (7, 12), (1, 40), (1, 80)];
+
+/// The faults of a world, which tests plant.
 #[derive(Clone)]
 pub(crate) struct Plan {
-    /// The number of lives of each world.
-    pub(crate) lives: u64,
-    /// The lengths of entries, of which the first ones are drawn most often.
-    pub(crate) lens: &'static [u64],
-    /// The largest number of calls per life.
-    pub(crate) calls: u64,
-    /// The largest number of entries per call.
-    pub(crate) records: u64,
-    /// Every call is an append and is written immediately.
-    pub(crate) appends_alone: bool,
-    /// A power failure occurs within one of these ranges of a life's operations.
-    pub(crate) cut_within: &'static [(u64, u64)],
     /// `true` if calls receive errors of the disk.
     pub(crate) errors: bool,
     /// Selects the operations that return `Ok` without being performed. It receives the content of
@@ -42,12 +45,6 @@ pub(crate) struct Plan {
 impl Default for Plan {
     fn default() -> Self {
         Self {
-            lives: 20,
-            lens: &[40, 700, 8, 1500, 200, 0, 5000],
-            calls: 40,
-            records: 3,
-            appends_alone: false,
-            cut_within: &[(1, 8), (7, 12), (1, 40), (1, 80)],
             errors: true,
             lie: None,
             seam: |disk| Arc::new(disk),
@@ -146,7 +143,7 @@ pub(crate) fn run(seed: u64, plan: &Plan) -> Result<Seen, String> {
             .disk
             .set_lie(move |operation| lie(operation, &carried));
     }
-    for life in 0..plan.lives {
+    for life in 0..LIVES {
         world.log(format!("--- life {life}"));
         if let Err(what) = world.life() {
             world
@@ -165,8 +162,7 @@ pub(crate) fn run(seed: u64, plan: &Plan) -> Result<Seen, String> {
 impl World<'_> {
     fn life(&mut self) -> Result<(), String> {
         if self.dice.chance(12) {
-            let within = self.plan.cut_within;
-            let (first, last) = within[self.dice.below(within.len() as u64) as usize];
+            let (first, last) = CUT_WITHIN[self.dice.below(CUT_WITHIN.len() as u64) as usize];
             let at = first + self.dice.below(last + 1 - first);
             self.disk.cut_at(at);
         }
@@ -188,7 +184,7 @@ impl World<'_> {
             Ok((wal, recovered, pump)) => {
                 self.notes = self.notes.judge(&wal, &recovered)?;
                 self.seen.torn += u64::from(recovered.torn.is_some());
-                for _ in 0..self.dice.below(self.plan.calls) {
+                for _ in 0..self.dice.below(CALLS) {
                     self.call(&wal, &pump)?;
                     if wal.failed().is_some() {
                         break;
@@ -237,11 +233,6 @@ impl World<'_> {
     }
 
     fn call(&mut self, wal: &Wal, pump: &Pump) -> Result<(), String> {
-        if self.plan.appends_alone {
-            self.append(wal);
-            self.step(wal, pump);
-            return Ok(());
-        }
         match self.dice.below(32) {
             0..=11 => self.append(wal),
             12..=13 => self.vote(wal),
@@ -267,9 +258,8 @@ impl World<'_> {
     }
 
     fn bytes(&mut self) -> Vec<u8> {
-        let lens = self.plan.lens;
-        let most = 1 + self.dice.below(lens.len() as u64);
-        let len = lens[self.dice.below(most) as usize] as usize;
+        let most = 1 + self.dice.below(LENS.len() as u64);
+        let len = LENS[self.dice.below(most) as usize] as usize;
         self.unique += 1;
         // The number is at the end: values of the same length have the same beginning, and so do
         // their sectors.
@@ -285,7 +275,7 @@ impl World<'_> {
     fn append(&mut self, wal: &Wal) {
         let mut model = self.notes.last().clone();
         let mut records = Vec::new();
-        for _ in 0..1 + self.dice.below(self.plan.records) {
+        for _ in 0..1 + self.dice.below(RECORDS) {
             let bytes = self.bytes();
             let index = model.next;
             model.append(&bytes);

@@ -20,7 +20,6 @@ const LIMITS: HttpLimits = HttpLimits {
     headers: 64,
     hot: None,
     head_wait: Some(Duration::from_secs(100)),
-    bounds: BOUNDS,
 };
 const FIRST_BYTE: Duration = Duration::from_secs(5);
 const BOUNDS: Bounds = Bounds {

@@ -43,11 +43,11 @@ impl Instance {
             from.field("host"),
             from.field("port"),
         ) {
-            (Some(id), ..) if !id.is_empty() => id.to_owned(),
+            (Some(id), ..) if !id.is_empty() => id.into_owned(),
             (_, Some(host), Some(port)) => format!("{host}:{port}"),
             _ => return Err(invalid("instanceId can not be null!")),
         };
-        let is_stable = from.field("stable") == Some("true");
+        let is_stable = from.field("stable").as_deref() == Some("true");
         Ok(Instance { id, is_stable })
     }
 
@@ -169,11 +169,8 @@ fn error(from: &Foreign, refused: Refused) -> Response {
     let (status, code, message) = match refused {
         Refused::Overflow { total } => {
             let failed = "distribution failed - totalMachineIds";
-            (
-                400,
-                "M-01",
-                format!("InstanceId:[{instance}] - {failed}:[{total}]"),
-            )
+            let message = format!("InstanceId:[{instance}] - {failed}:[{total}]");
+            (400, "M-01", message)
         }
         Refused::NotFound => {
             let message =
@@ -182,11 +179,8 @@ fn error(from: &Foreign, refused: Refused) -> Response {
         }
         Refused::Lost => {
             let bound = format!("bound to the instance[{instance}]@[{namespace}]");
-            (
-                400,
-                "M-03",
-                format!("The machine id {bound} has been lost!."),
-            )
+            let message = format!("The machine id {bound} has been lost!.");
+            (400, "M-03", message)
         }
         Refused::Other(problem) => {
             let message = format!("{}: {}", problem.code, problem.detail);
@@ -272,10 +266,8 @@ pub(super) async fn next_max_id(node: Arc<Services>, from: Foreign) -> Response 
             ..NextRequest::default()
         };
         let name = sequence_name(&name)?;
-        let next = node
-            .sequences
-            .next(&name, &request, false, admitted.deadline)
-            .await?;
+        let next = (node.sequences).next(&name, &request, false, admitted.deadline);
+        let next = next.await?;
         match next.last.filter(|_| next.increment == 1) {
             Some(last) => Ok(last),
             None => Err(invalid(format!("{name} has another increment than 1"))),

@@ -43,7 +43,7 @@ fn refused(node: &Services, from: &Foreign, id: i8) -> Response {
 }
 
 pub(super) async fn decode(node: Arc<Services>, from: Foreign) -> Response {
-    let Some(id) = from.field("snowflakeId") else {
+    let Some(id) = &from.field("snowflakeId") else {
         let message = "Required String parameter 'snowflakeId' is not present";
         return spring::bad_request(&node, &from, message);
     };

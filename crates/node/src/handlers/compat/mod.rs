@@ -102,5 +102,5 @@ async fn mint(node: &Services, from: &Foreign, count: u64) -> Result<Minted, Pro
 /// A response with this content type.
 fn response(status: u16, kind: HeaderValue, body: impl Into<String>) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    Response::of_parts(status, kind, body.into())
+    Response::new(status, kind, body.into())
 }

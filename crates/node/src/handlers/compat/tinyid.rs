@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use axum::http::HeaderValue;
 use seqd_api::{
     ErrorCode, GrantRequest, Mode, Need, NextRequest, Operation, Problem, Range, Typed as _, op,
 };
@@ -48,11 +47,8 @@ pub(super) async fn ids(node: Arc<Services>, from: Foreign) -> Response {
         Ok(count) => count,
         Err(message) => return spring::bad_request(&node, &from, &message),
     };
-    enveloped(
-        take(&node, &from, count)
-            .await
-            .map(|ids| format!("[{ids}]")),
-    )
+    let taken = take(&node, &from, count).await;
+    enveloped(taken.map(|ids| format!("[{ids}]")))
 }
 
 pub(super) async fn ids_simple(node: Arc<Services>, from: Foreign) -> Response {
@@ -107,7 +103,6 @@ impl Run {
 }
 
 fn enveloped(data: Result<String, Refused>) -> Response {
-    const KIND: HeaderValue = JSON;
     let (data, code, message) = match data {
         Ok(data) => (data, 200, String::new()),
         Err(Refused::Token) => ("null".to_owned(), 5, "token is error".to_owned()),
@@ -115,12 +110,13 @@ fn enveloped(data: Result<String, Refused>) -> Response {
     };
     let message = json!(message);
     let body = format!(r#"{{"data":{data},"code":{code},"message":{message}}}"#);
-    response(200, KIND, body)
+    response(200, JSON, body)
 }
 
 /// The number of IDs that a request asks for.
 fn count(from: &Foreign) -> Result<i32, String> {
-    let text = from.field("batchSize").unwrap_or_default().trim();
+    let text = from.field("batchSize").unwrap_or_default();
+    let text = text.trim();
     if text.is_empty() {
         return Ok(1);
     }
@@ -179,48 +175,41 @@ async fn run(node: &Services, from: &Foreign) -> Result<Run, Refused> {
         op::GrantSegment::ROW,
         async |biz_type, admitted| {
             let (name, deadline) = (sequence_name(biz_type)?, admitted.deadline);
-            let known = node.sequences.get(&name, true, deadline).await;
-            let known = match known {
+            let known = match node.sequences.get(&name, true, deadline).await {
                 Ok(known) => known,
                 // It may have been created a moment ago through another node.
                 Err(_) => node.sequences.get(&name, false, deadline).await?,
             };
-            let run = if known.mode == Mode::Segment {
+            let (first, last, increment) = if known.mode == Mode::Segment {
                 let grant = GrantRequest::default();
                 let granted = (node.sequences).grant_segment(name, &grant, false, deadline);
                 let grant = granted.await?;
-                Run {
-                    first: grant.first,
-                    last: grant.last,
-                    increment: grant.increment,
-                }
+                (grant.first, grant.last, grant.increment)
             } else {
                 let request = NextRequest {
                     count: Some(OF_OTHER_MODES),
                     contiguous: Some(true),
                     ..NextRequest::default()
                 };
-                let next = node
-                    .sequences
-                    .next(&name, &request, false, deadline)
-                    .await?;
+                let next = node.sequences.next(&name, &request, false, deadline);
+                let next = next.await?;
                 let range = next.ranges.first().copied();
                 let range = range.unwrap_or(Range {
                     first: 1,
                     last: 0,
                     count: 0,
                 });
-                Run {
-                    first: range.first,
-                    last: range.last,
-                    increment: next.increment,
-                }
+                (range.first, range.last, next.increment)
             };
-            if run.increment <= 0 {
+            if increment <= 0 {
                 let detail = "a segment of TinyID ascends, and this sequence descends";
                 return Err(Problem::new(ErrorCode::InvalidArgument, detail));
             }
-            Ok(run)
+            Ok(Run {
+                first,
+                last,
+                increment,
+            })
         },
     );
     served.await
@@ -233,14 +222,14 @@ async fn serve<T>(
     operation: &'static Operation,
     work: impl AsyncFnOnce(&str, Admitted) -> Result<T, Problem>,
 ) -> Result<T, Refused> {
-    let biz_type = from.field("bizType").unwrap_or_default();
+    let biz_type: &str = &from.field("bizType").unwrap_or_default();
     if biz_type.is_empty() {
         return Err(Refused::Token);
     }
     let operation = match &node.tiny_id {
         Some(tokens) if from.caller() == Caller::Anyone => {
             let token = from.field("token").unwrap_or_default();
-            if !tokens.permit(token, biz_type) {
+            if !tokens.permit(&token, biz_type) {
                 from.hold_back(ErrorCode::Unauthorized).await;
                 return Err(Refused::Token);
             }

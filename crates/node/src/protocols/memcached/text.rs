@@ -40,8 +40,8 @@ pub(super) fn next(bytes: &mut BytesMut, searched: &mut usize) -> Option<Request
 }
 
 fn read(line: &Bytes) -> Request {
-    let words = || line.split(|byte| *byte == b' ');
-    let mut words = words().filter(|word| !word.is_empty());
+    let words = line.split(|byte| *byte == b' ');
+    let mut words = words.filter(|word| !word.is_empty());
     let command = words.next().unwrap_or_default();
     // katsubushi's client sends `GETS` and does not read the fifth word of the response.
     let form = Form::Text {

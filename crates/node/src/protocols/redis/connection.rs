@@ -87,22 +87,6 @@ impl Client {
         (sender, count, None)
     }
 
-    /// Admits one request, which counts once towards the rate of its token, regardless of its
-    /// number of keys.
-    ///
-    /// # Errors
-    /// The reply to a request that is refused.
-    pub(super) async fn admit_one(&self, command: &'static str) -> Result<Sender, Reply> {
-        let begun = Instant::now();
-        match self.session.let_in().await {
-            Ok(sender) => Ok(sender),
-            Err(refused) => {
-                self.session.count(command, 1, Some(&refused), begun);
-                Err(self.failed(&refused))
-            }
-        }
-    }
-
     /// Adds a reply for each of the `count` requests that has none yet, if there is a refusal.
     pub(super) async fn refuse(
         &self,

@@ -9,7 +9,7 @@ use seqd_state::SequenceName;
 use tokio::time::Instant;
 
 use super::connection::Client;
-use super::errors::not_an_integer;
+use super::errors::{not_an_integer, wrong_arguments};
 use super::reply::Reply;
 use super::request::{number, text};
 use crate::admission::{Admitted, Sender};
@@ -163,17 +163,13 @@ impl Client {
             contiguous: Some(contiguous),
             expand: None,
         };
-        let drawn = sequences
-            .next(&sequence, &request, false, admitted.deadline)
-            .await;
-        match drawn {
+        let next = || sequences.next(&sequence, &request, false, admitted.deadline);
+        match next().await {
             Err(ServiceError::Sequence(SequenceError::NotFound { .. }))
                 if self.session.services().config.redis.create.is_some() =>
             {
                 self.create(&sequence, None, &admitted).await?;
-                sequences
-                    .next(&sequence, &request, false, admitted.deadline)
-                    .await
+                next().await
             }
             drawn => drawn,
         }
@@ -190,11 +186,8 @@ impl Client {
     ) -> Result<Option<Sequence>, ServiceError> {
         let services = self.session.services();
         let (tenant, deadline) = (admitted.tenant, admitted.deadline);
-        let holder = services
-            .locks
-            .holder(name.as_str(), tenant, deadline)
-            .await?;
-        if holder.is_some() {
+        let holder = services.locks.holder(name.as_str(), tenant, deadline);
+        if holder.await?.is_some() {
             let detail = format!("{name} is a lock, whose value is not an integer");
             return Err(RequestError::Invalid(detail).into());
         }
@@ -203,11 +196,9 @@ impl Client {
             start,
             ..SequenceSpec::default()
         };
-        let created = services
-            .sequences
-            .create_or_revive(name, (spec, None), (tenant, deadline))
-            .await;
-        match created {
+        let by = (tenant, deadline);
+        let created = services.sequences.create_or_revive(name, (spec, None), by);
+        match created.await {
             // Another client was first.
             Err(error) if error.code() == ErrorCode::AlreadyExists => Ok(None),
             created => Ok(Some(created?)
@@ -222,7 +213,7 @@ impl Client {
             [] => (None, None),
             [count] => (Some(count), None),
             [count, layout] => (Some(count), Some(text(layout))),
-            _ => return Reply::error("ERR wrong number of arguments for 'seqd.id' command"),
+            _ => return wrong_arguments(IDS),
         };
         let count = match count.map(|count| number(count).and_then(|it| u64::try_from(it).ok())) {
             Some(None) => return not_an_integer(),

@@ -10,7 +10,7 @@ use super::locks::extension;
 use super::redisson_scripts::lock_of_record;
 use super::reply::Reply;
 use super::request::{number, text};
-use crate::admission::{Admitted, ProtocolRequest, Sender};
+use crate::admission::{Admitted, ProtocolRequest};
 use crate::services::{
     RequestError, SecretHold, SecretHolder, SequenceError, ServiceError, last_value, sequence_name,
 };
@@ -44,13 +44,8 @@ impl Client {
         let Ok(sequence) = sequence_name(name) else {
             return Ok(Kept::Nothing);
         };
-        match self
-            .session
-            .services()
-            .sequences
-            .get(&sequence, true, deadline)
-            .await
-        {
+        let sequences = &self.session.services().sequences;
+        match sequences.get(&sequence, true, deadline).await {
             Ok(sequence) => Ok(Kept::Sequence(Box::new(sequence))),
             Err(ServiceError::Sequence(SequenceError::NotFound { .. })) => Ok(Kept::Nothing),
             Err(error) => Err(error),
@@ -112,32 +107,23 @@ impl Client {
 
     /// `EXISTS`: the number of keys that exist.
     pub(super) async fn exists(&self, names: &[Bytes]) -> Reply {
-        let command = "exists";
-        let sender = match self.admit_one(command).await {
-            Ok(sender) => sender,
-            Err(refused) => return refused,
-        };
-        let begun = Instant::now();
-        let found = self.existing(command, &sender, names).await;
-        self.session.count(command, 1, found.as_ref().err(), begun);
-        match found {
+        let found = self.session.counted("exists", self.existing(names));
+        match found.await {
             Ok(found) => Reply::Integer(found),
             Err(problem) => self.failed(&problem),
         }
     }
 
-    async fn existing(
-        &self,
-        command: &'static str,
-        sender: &Sender,
-        names: &[Bytes],
-    ) -> Result<i64, Problem> {
+    /// One request, which counts once towards the rate of its token, regardless of its number of
+    /// keys.
+    async fn existing(&self, names: &[Bytes]) -> Result<i64, Problem> {
+        let sender = self.session.let_in().await?;
         let mut found = 0;
         for name in names {
             let name = text(name);
             let work = async |admitted| self.kept(&name, &admitted).await;
-            let request = self.session.request(command, op::GetLock::ROW, &name);
-            let kept = self.session.admitted(request, sender, work);
+            let request = self.session.request("exists", op::GetLock::ROW, &name);
+            let kept = self.session.admitted(request, &sender, work);
             found += i64::from(!matches!(kept.await?, Kept::Nothing));
         }
         Ok(found)
@@ -181,15 +167,8 @@ impl Client {
 
     /// `DEL` and `UNLINK` of locks. If one of several keys cannot be deleted, none is.
     pub(super) async fn delete(&self, command: &'static str, names: &[Bytes]) -> Reply {
-        let sender = match self.admit_one(command).await {
-            Ok(sender) => sender,
-            Err(refused) => return refused,
-        };
-        let begun = Instant::now();
-        let deleted = self.deleted(command, &sender, names).await;
-        self.session
-            .count(command, 1, deleted.as_ref().err(), begun);
-        match deleted {
+        let deleted = self.session.counted(command, self.deleted(command, names));
+        match deleted.await {
             Ok(deleted) => Reply::number(deleted),
             Err(problem) => self.failed(&problem),
         }
@@ -197,12 +176,8 @@ impl Client {
 
     /// Reads each key, then releases the locks in one proposal. The deadline of the first key
     /// applies to all.
-    async fn deleted(
-        &self,
-        command: &'static str,
-        sender: &Sender,
-        names: &[Bytes],
-    ) -> Result<u64, Problem> {
+    async fn deleted(&self, command: &'static str, names: &[Bytes]) -> Result<u64, Problem> {
+        let sender = self.session.let_in().await?;
         let (mut holds, mut until) = (Vec::new(), None);
         for name in names {
             let (name, deadline) = (text(name), until);
@@ -212,7 +187,7 @@ impl Client {
                 Ok::<_, Problem>((hold.map(|hold| hold.token), admitted.deadline))
             };
             let request = self.release_of(command, &name);
-            let looked = self.session.admitted(request, sender, work);
+            let looked = self.session.admitted(request, &sender, work);
             let (token, deadline) = looked.await?;
             until = Some(deadline);
             holds.extend(token.map(|token| (name, token)));
@@ -226,7 +201,7 @@ impl Client {
             locks.release_all(&holds, deadline).await
         };
         let request = self.release_of(command, first);
-        self.session.admitted(request, sender, release).await
+        self.session.admitted(request, &sender, release).await
     }
 
     fn release_of<'a>(&self, command: &'static str, name: &'a str) -> ProtocolRequest<'a> {
@@ -276,30 +251,25 @@ impl Client {
     /// missing sequence is created, as by `INCR` and with the same scope.
     pub(super) async fn set_counter(&self, name: &Bytes, value: i64) -> Reply {
         let name = text(name);
-        let sender = match self.admit_one("set").await {
-            Ok(sender) => sender,
-            Err(refused) => return refused,
-        };
-        let begun = Instant::now();
-        let set = self.moved(&name, value, &sender).await;
-        self.session.count("set", 1, set.as_ref().err(), begun);
-        match set {
+        let moved = self.session.counted("set", self.moved(&name, value));
+        match moved.await {
             Ok(()) => Reply::OK,
             Err(problem) => self.failed(&problem),
         }
     }
 
-    async fn moved(&self, name: &str, value: i64, sender: &Sender) -> Result<(), Problem> {
+    async fn moved(&self, name: &str, value: i64) -> Result<(), Problem> {
+        let sender = self.session.let_in().await?;
         let request = |operation| self.session.request("set", operation, name);
         let create = async |admitted| self.set_new(name, value, &admitted).await;
         let to_create = request(op::NextValues::ROW);
-        let created = self.session.admitted(to_create, sender, create);
+        let created = self.session.admitted(to_create, &sender, create);
         if created.await? {
             return Ok(());
         }
         let advance = async |admitted| self.advance(name, value, &admitted).await;
         let request = request(op::AdvanceSequence::ROW);
-        self.session.admitted(request, sender, advance).await
+        self.session.admitted(request, &sender, advance).await
     }
 
     /// Creates a sequence that continues after this value. Returns `false` if it existed, or was
@@ -315,11 +285,8 @@ impl Client {
         if services.sequences.is_known(&sequence) {
             return Ok(false);
         }
-        match services
-            .sequences
-            .get(&sequence, false, admitted.deadline)
-            .await
-        {
+        let found = services.sequences.get(&sequence, false, admitted.deadline);
+        match found.await {
             Err(error)
                 if error.code() == ErrorCode::NotFound
                     && services.config.redis.create.is_some() =>
@@ -342,10 +309,8 @@ impl Client {
         let request = AdvanceRequest {
             to: to.ok_or_else(|| no_next(name, value))?,
         };
-        let advanced = sequences
-            .advance(&sequence, &request, admitted.deadline)
-            .await?;
-        match advanced.unconfirmed.join(", ") {
+        let advanced = sequences.advance(&sequence, &request, admitted.deadline);
+        match advanced.await?.unconfirmed.join(", ") {
             names if names.is_empty() => Ok(()),
             names => {
                 let detail = format!(

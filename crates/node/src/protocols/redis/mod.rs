@@ -43,12 +43,9 @@ pub(super) const WITHOUT_TLS: &str = "-ERR this port requires TLS\r\n";
 /// The operating system refuses the listener.
 pub(super) fn start(listener: Box<dyn Listen>, protocol: Arc<Protocol>) -> io::Result<Port> {
     let scripts = Arc::new(Remembered::default());
-    Port::start(
-        listener,
-        (Bounds::POOLED, None),
-        move |stream, client, stopping| {
-            let shared = (Arc::clone(&protocol), Arc::clone(&scripts));
-            connection::serve(stream, client, shared, stopping)
-        },
-    )
+    let bounds = (Bounds::POOLED, None);
+    Port::start(listener, bounds, move |stream, client, stopping| {
+        let shared = (Arc::clone(&protocol), Arc::clone(&scripts));
+        connection::serve(stream, client, shared, stopping)
+    })
 }

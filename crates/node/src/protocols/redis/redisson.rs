@@ -6,18 +6,18 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use seqd_api::{ErrorCode, Typed as _, op};
+use seqd_api::{ErrorCode, Problem, Typed as _, op};
 use tokio::time::{Instant, sleep};
 
 use super::connection::Client;
 use super::keys::Kept;
-use super::locks::{lifetime, value_of};
+use super::locks::lifetime;
 use super::redisson_scripts::{
     ExitForm, MOST_NAME, RECORD, Reentrant, has_own_channel, lock_of_record,
 };
 use super::reply::Reply;
 use super::request::text;
-use super::scripting::{time_of, too_few};
+use super::scripting::{time_of, value_at};
 use crate::admission::Admitted;
 use crate::services::{Entry, Exit, Found, HoldChange, RequestError, ServiceError, Unlock};
 
@@ -64,7 +64,9 @@ impl Client {
         (keys, arguments): (&[Bytes], &[Bytes]),
     ) -> Reply {
         if meaning == Reentrant::KeepAll {
-            return self.keep_all(command, (keys, arguments)).await;
+            let kept = self.keep_all(command, (keys, arguments));
+            let kept = self.session.counted(command, kept).await;
+            return kept.map_or_else(|problem| self.failed(&problem), Reply::Array);
         }
         let Some(key) = keys.first() else {
             return Reply::error("ERR the first key of a lock script is the lock");
@@ -95,12 +97,9 @@ impl Client {
         &self,
         command: &'static str,
         (keys, arguments): (&[Bytes], &[Bytes]),
-    ) -> Reply {
-        let sender = match self.admit_one(command).await {
-            Ok(sender) => sender,
-            Err(refused) => return refused,
-        };
-        let (begun, mut locks, mut failed) = (Instant::now(), Vec::new(), None);
+    ) -> Result<Vec<Reply>, Problem> {
+        let sender = self.session.let_in().await?;
+        let (mut locks, mut failed) = (Vec::new(), None);
         let mut replies = vec![Reply::Integer(0); keys.len()];
         for (at, (key, reply)) in (2..).zip(keys.iter().zip(&mut replies)) {
             let name = text(key);
@@ -125,8 +124,7 @@ impl Client {
                 Err(problem) => failed = failed.or(Some(problem)),
             }
         }
-        self.session.count(command, 1, failed.as_ref(), begun);
-        failed.map_or(Reply::Array(replies), |problem| self.failed(&problem))
+        failed.map_or(Ok(replies), Err)
     }
 
     async fn extended(
@@ -165,12 +163,10 @@ impl Client {
         }
         let by = (&admitted.right, admitted.tenant);
         let locks = &self.session.services().locks;
-        Ok(
-            match locks.enter(name, lock, by, admitted.deadline).await? {
-                Entry::Entered => Reply::Null,
-                Entry::Held { left_ms } => Reply::number(left_ms),
-            },
-        )
+        match locks.enter(name, lock, by, admitted.deadline).await? {
+            Entry::Entered => Ok(Reply::Null),
+            Entry::Held { left_ms } => Ok(Reply::number(left_ms)),
+        }
     }
 
     async fn exit(
@@ -252,9 +248,4 @@ async fn is_repeated(error: Option<&ServiceError>, deadline: Instant) -> bool {
         sleep(AGAIN).await;
     }
     is_repeated
-}
-
-/// The argument at this position, counted from 1, as the value of a holder.
-fn value_at(arguments: &[Bytes], at: usize) -> Result<String, ServiceError> {
-    value_of(arguments.get(at - 1).ok_or_else(too_few)?)
 }

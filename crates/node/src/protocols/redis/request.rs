@@ -45,19 +45,14 @@ pub(super) fn parse(bytes: &mut BytesMut) -> Parsed {
 type Place = std::ops::Range<usize>;
 
 fn array(bytes: &mut BytesMut) -> Parsed {
-    let places = match places(bytes) {
-        Ok(Some((places, end))) => (places, end),
+    let (places, end) = match places(bytes) {
+        Ok(Some(found)) => found,
         Ok(None) => return Parsed::Incomplete,
         Err(error) => return Parsed::Invalid(error),
     };
-    let (places, end) = places;
     let request = bytes.split_to(end).freeze();
-    Parsed::Request(
-        places
-            .into_iter()
-            .map(|place| request.slice(place))
-            .collect(),
-    )
+    let arguments = places.into_iter().map(|place| request.slice(place));
+    Parsed::Request(arguments.collect())
 }
 
 /// The places of the arguments, and the end of the request; `None` if it is incomplete.

@@ -142,11 +142,7 @@ impl Client {
         let locks = &self.session.services().locks;
         let by = (admitted.tenant, admitted.deadline);
         let time = |at: usize| time_of(arguments, at);
-        let value = arguments
-            .first()
-            .map(value_of)
-            .transpose()?
-            .ok_or_else(too_few)?;
+        let value = value_at(arguments, 1)?;
         let change = match action {
             Action::Release => HoldChange::Release,
             Action::Extend => extension(time(2)?)?,
@@ -211,8 +207,13 @@ fn operation_of(action: Action) -> &'static Operation {
     }
 }
 
-pub(super) fn too_few() -> ServiceError {
+fn too_few() -> ServiceError {
     RequestError::Invalid("the script has too few arguments".to_owned()).into()
+}
+
+/// The argument at this position, counted from 1, as the value of a lock.
+pub(super) fn value_at(arguments: &[Bytes], at: usize) -> Result<String, ServiceError> {
+    value_of(arguments.get(at - 1).ok_or_else(too_few)?)
 }
 
 /// The argument at this position, counted from 1, as a time.

@@ -1,8 +1,8 @@
 //! The scripts of lock libraries. This node runs no Lua: it recognises known scripts.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
 
+use seqd_net::Lock;
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
@@ -180,7 +180,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 
 /// The scripts that clients of a port have sent, by their SHA-1.
 #[derive(Debug, Default)]
-pub(super) struct Remembered(Mutex<Sent>);
+pub(super) struct Remembered(Lock<Sent>);
 
 #[derive(Debug, Default)]
 struct Sent {
@@ -196,7 +196,7 @@ impl Remembered {
         if of_client(&name).is_some() {
             return name;
         }
-        let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sent = self.0.lock();
         if sent.scripts.insert(name.clone(), meaning).is_none() {
             sent.order.push_back(name.clone());
         }
@@ -211,10 +211,7 @@ impl Remembered {
     /// The script with this SHA-1.
     pub(super) fn get(&self, sha1: &str) -> Option<Script> {
         let name = sha1.to_ascii_lowercase();
-        of_client(&name).or_else(|| {
-            let sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            sent.scripts.get(&name).copied()
-        })
+        of_client(&name).or_else(|| self.0.lock().scripts.get(&name).copied())
     }
 }
 

@@ -44,11 +44,14 @@ impl Client {
 
     /// `SUBSCRIBE CHANNEL...`
     pub(super) async fn subscribe(&mut self, channels: &[Bytes]) -> Reply {
-        let sender = match self.admit_one("subscribe").await {
-            Ok(sender) => sender,
-            Err(refused) => return refused,
-        };
         let begun = Instant::now();
+        let sender = match self.session.let_in().await {
+            Ok(sender) => sender,
+            Err(refused) => {
+                self.session.count("subscribe", 1, Some(&refused), begun);
+                return self.failed(&refused);
+            }
+        };
         let (mut replies, mut error) = (Vec::new(), None);
         for channel in channels {
             match self.subscribed(channel, &sender).await {

@@ -67,7 +67,7 @@ impl LockService {
                 ..held.await?
             });
         }
-        let asked = asked(name, request, tenant)?;
+        let asked = (asked(name, request, tenant)?, None);
         self.claim(asked, Unanswered::Withdrawn, right, deadline)
             .await
     }
@@ -88,23 +88,13 @@ impl LockService {
             ..AcquireRequest::default()
         };
         let asked = asked(name, request, tenant)?;
-        let claimed = self.claim_replacing((asked, replaced), Unanswered::Kept, right, deadline);
-        claimed.await
+        self.claim((asked, replaced), Unanswered::Kept, right, deadline)
+            .await
     }
 
-    /// Makes a claim, and waits for its turn if it has a wait.
+    /// Makes a claim, and waits for its turn if it has a wait. If `replaced` is given, the hold
+    /// with this token ends in the same entry.
     pub(super) async fn claim(
-        &self,
-        asked: AcquireLock,
-        unanswered: Unanswered,
-        right: &Right,
-        deadline: Instant,
-    ) -> Result<HeldLock, ServiceError> {
-        let claimed = self.claim_replacing((asked, None), unanswered, right, deadline);
-        claimed.await
-    }
-
-    async fn claim_replacing(
         &self,
         (asked, replaced): (AcquireLock, Option<FencingToken>),
         unanswered: Unanswered,

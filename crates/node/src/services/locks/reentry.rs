@@ -101,7 +101,7 @@ impl LockService {
             if let Some(holder) = &own {
                 (claim.nonce, claim.ttl_ms) = (holder.nonce, holder.ttl_ms);
             }
-            let entered = self.claim(claim, Unanswered::Withdrawn, right, deadline);
+            let entered = self.claim((claim, None), Unanswered::Withdrawn, right, deadline);
             match entered.await {
                 Ok(held) => {
                     let token = FencingToken(held.token);

@@ -108,7 +108,7 @@ impl LockService {
         (right, tenant): (&Right, Tenant),
         deadline: Instant,
     ) -> Result<Option<HeldLock>, ServiceError> {
-        let asked = asked(lock_name(name)?, (secret, ttl_ms), tenant)?;
+        let asked = (asked(lock_name(name)?, (secret, ttl_ms), tenant)?, None);
         match self.claim(asked, Unanswered::Kept, right, deadline).await {
             Ok(held) => Ok(Some(held)),
             Err(ServiceError::Refused(Refusal::Locks(
@@ -154,24 +154,17 @@ impl LockService {
         let lock = lock_name(name)?;
         // This node's applied state nearly always contains the hold, and no token is granted twice.
         let known = self.first_holder(&lock, None, caller);
+        let changed = |token| self.change_hold(name, token, change, deadline);
         if let Some(holder) = known.filter(|holder| holder.has(value))
-            && self
-                .change_hold(name, holder.token, change, deadline)
-                .await?
+            && changed(holder.token).await?
         {
             return Ok(Found::Own(holder));
         }
         match self.find_secret(name, value, (caller, deadline)).await? {
-            Found::Own(holder) => {
-                let is_changed = self
-                    .change_hold(name, holder.token, change, deadline)
-                    .await?;
-                Ok(if is_changed {
-                    Found::Own(holder)
-                } else {
-                    Found::Free
-                })
-            }
+            Found::Own(holder) => match changed(holder.token).await? {
+                true => Ok(Found::Own(holder)),
+                false => Ok(Found::Free),
+            },
             other => Ok(other),
         }
     }

@@ -261,11 +261,11 @@ async fn limits_of_the_node_are_checked_before_anything_is_proposed() {
     let story = Story::begin();
     story.acquire("a", 0).await.unwrap();
     let _waits = (story.wait("b").await, story.wait("c").await);
-    let before = story.replica.proposals.load(Ordering::SeqCst);
+    let before = story.replica.proposals();
     assert_eq!(code(story.acquire("d", 1_000).await), ErrorCode::Overloaded);
     let none = story.ask("", asked("a", 0)).await;
     assert_eq!(code(none), ErrorCode::InvalidArgument);
-    assert_eq!(story.replica.proposals.load(Ordering::SeqCst), before);
+    assert_eq!(story.replica.proposals(), before);
     for name in ["x", "y"] {
         story.ask(name, asked("a", 0)).await.unwrap();
     }
@@ -338,7 +338,7 @@ async fn a_node_that_has_no_state_yet_waits_for_it_and_has_no_quorum_else() {
     let story = Story::begin();
     let has_state = |has_state| story.replica.has_state.store(has_state, Ordering::SeqCst);
     has_state(false);
-    let proposals = story.replica.proposals.load(Ordering::SeqCst);
+    let proposals = story.replica.proposals();
     for wait_ms in [0, 60_000] {
         assert_eq!(code(story.acquire("a", wait_ms).await), ErrorCode::NoQuorum);
     }
@@ -347,7 +347,7 @@ async fn a_node_that_has_no_state_yet_waits_for_it_and_has_no_quorum_else() {
     };
     let released = story.locks.release(NAME, release, soon()).await;
     assert_eq!(code(released), ErrorCode::NoQuorum);
-    assert_eq!(story.replica.proposals.load(Ordering::SeqCst), proposals);
+    assert_eq!(story.replica.proposals(), proposals);
     let comes = async {
         sleep(Duration::from_millis(700)).await;
         has_state(true);

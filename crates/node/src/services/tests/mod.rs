@@ -74,10 +74,6 @@ impl Story {
         self.sequences.create(&name(), spec, by_operator()).await
     }
 
-    fn proposals(&self) -> u64 {
-        self.replica.proposals.load(Ordering::SeqCst)
-    }
-
     async fn next(
         &self,
         request: NextRequest,
@@ -151,13 +147,7 @@ async fn one_bound_of_a_segment_moves_the_default_of_the_other() {
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_contradicts_itself_is_refused_and_nothing_is_proposed() {
     let story = Story::begin();
-    let proposals = || {
-        story
-            .replica
-            .proposals
-            .load(std::sync::atomic::Ordering::SeqCst)
-    };
-    let before = proposals();
+    let before = story.replica.proposals();
     let strict_with_segments = SequenceSpec {
         mode: Some(Mode::Strict),
         ..sizes(Some(1), None)
@@ -179,7 +169,7 @@ async fn a_definition_that_contradicts_itself_is_refused_and_nothing_is_proposed
         let is_invalid = matches!(&error, ServiceError::Request(RequestError::Invalid(_)));
         assert!(is_invalid, "{error}");
     }
-    assert_eq!(proposals(), before);
+    assert_eq!(story.replica.proposals(), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -189,12 +179,9 @@ async fn in_a_restored_cluster_a_new_name_needs_a_start() {
     story.replica.restore();
     story.create(strict()).await.unwrap();
     let other = SequenceName::new("other").unwrap();
-    let made = story
-        .sequences
-        .create(&other, strict(), by_operator())
-        .await;
+    let made = story.sequences.create(&other, strict(), by_operator());
     assert!(matches!(
-        made,
+        made.await,
         Err(ServiceError::Sequence(SequenceError::StartMissing { .. }))
     ));
     let begun = SequenceSpec {
@@ -331,12 +318,12 @@ async fn values_in_one_range_come_from_one_segment_or_one_pass() {
     for spec in [strict(), SequenceSpec::default()] {
         let story = Story::begin();
         story.create(cycling(spec)).await.unwrap();
-        let before = story.proposals();
+        let before = story.replica.proposals();
         let error = story.next(contiguous(11), false).await.unwrap_err();
         let ServiceError::Request(RequestError::TooMany { limit, .. }) = error else {
             panic!("{error}");
         };
-        assert_eq!((limit, story.proposals() - before), (10, 0));
+        assert_eq!((limit, story.replica.proposals() - before), (10, 0));
         assert_eq!(story.next(contiguous(10), false).await.unwrap().count, 10);
     }
 
@@ -359,12 +346,12 @@ async fn values_that_would_need_too_many_segments_are_refused_and_none_is_grante
         ..SequenceSpec::default()
     };
     story.create(short).await.unwrap();
-    let before = story.proposals();
+    let before = story.replica.proposals();
     let error = story.next(of(769), false).await.unwrap_err();
     let ServiceError::Request(RequestError::TooMany { limit, .. }) = error else {
         panic!("{error}");
     };
-    assert_eq!((limit, story.proposals() - before), (768, 0));
+    assert_eq!((limit, story.replica.proposals() - before), (768, 0));
     let served = story.next(of(768), false).await.unwrap();
     assert_eq!((served.count, served.ranges.len()), (768, 256));
 }

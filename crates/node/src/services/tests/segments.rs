@@ -9,19 +9,19 @@ use super::{Story, name, soon};
 async fn the_unused_end_of_the_latest_grant_is_granted_again() {
     let story = Story::begin();
     story.create(SequenceSpec::default()).await.unwrap();
-    let wanted = GrantRequest {
-        size: Some(20),
-        after: None,
+    let sequences = &story.sequences;
+    let grant_of = async |size| {
+        let request = GrantRequest {
+            size: Some(size),
+            after: None,
+        };
+        let granted = sequences.grant_segment(name(), &request, false, soon());
+        granted.await
     };
-    let grant = story
-        .sequences
-        .grant_segment(name(), &wanted, false, soon())
-        .await
-        .unwrap();
+    let grant = grant_of(20).await.unwrap();
     assert_eq!((grant.first, grant.last, grant.count), (1, 20, 20));
     let back = |unused| {
         let request = ReturnRequest { unused };
-        let sequences = &story.sequences;
         async move {
             sequences
                 .give_back(name(), grant.grant, &request, soon())
@@ -41,19 +41,9 @@ async fn the_unused_end_of_the_latest_grant_is_granted_again() {
         }))
     ));
     assert_eq!(back(Some(5)).await.unwrap().returned, 5);
-    let grant = story
-        .sequences
-        .grant_segment(name(), &wanted, false, soon())
-        .await
-        .unwrap();
-    assert_eq!(grant.first, 16);
-    let size = Some(GrantRequest::MAX_SIZE + 1);
-    let huge = GrantRequest { size, after: None };
+    assert_eq!(grant_of(20).await.unwrap().first, 16);
     assert!(matches!(
-        story
-            .sequences
-            .grant_segment(name(), &huge, false, soon())
-            .await,
+        grant_of(GrantRequest::MAX_SIZE + 1).await,
         Err(ServiceError::Request(RequestError::TooMany { .. }))
     ));
 }

@@ -18,12 +18,12 @@ fn part(is_last: bool, bytes: &'static [u8]) -> Part {
 
 fn encoded(frame: &Frame) -> BytesMut {
     let mut bytes = BytesMut::new();
-    FrameCodec::new().encode(frame, &mut bytes).unwrap();
+    FrameCodec::default().encode(frame, &mut bytes).unwrap();
     bytes
 }
 
 fn decoded(mut bytes: BytesMut) -> Frame {
-    let frame = FrameCodec::new().decode(&mut bytes).unwrap().unwrap();
+    let frame = FrameCodec::default().decode(&mut bytes).unwrap().unwrap();
     assert!(bytes.is_empty());
     frame
 }
@@ -117,7 +117,7 @@ fn an_opening_of_a_later_version_may_be_longer() {
 #[test]
 fn a_request_of_http_is_an_error_at_its_first_bytes() {
     let mut bytes = BytesMut::from(&b"POST /raft/append HTTP/1.1\r\n"[..]);
-    assert!(FrameCodec::new().decode(&mut bytes).is_err());
+    assert!(FrameCodec::default().decode(&mut bytes).is_err());
 }
 
 #[test]
@@ -166,7 +166,7 @@ proptest! {
     #[test]
     fn any_bytes_are_frames_or_an_error_within_the_limit(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let mut bytes = BytesMut::from(&bytes[..]);
-        let mut codec = FrameCodec::new();
+        let mut codec = FrameCodec::default();
         while let Ok(Some(_)) = codec.decode(&mut bytes) {}
         prop_assert!(bytes.capacity() <= MOST_RESERVED);
     }
@@ -177,9 +177,9 @@ proptest! {
         let at = at.index(bytes.len());
         let mut changed = bytes.clone();
         changed[at] ^= 1_u8 << bit;
-        let found = FrameCodec::new().decode(&mut changed);
+        let found = FrameCodec::default().decode(&mut changed);
         prop_assert!(!matches!(found, Ok(Some(_))), "{:?}", found);
         let mut cut = BytesMut::from(&bytes[..at]);
-        prop_assert!(matches!(FrameCodec::new().decode(&mut cut), Ok(None)));
+        prop_assert!(matches!(FrameCodec::default().decode(&mut cut), Ok(None)));
     }
 }

@@ -45,7 +45,7 @@ async fn open(arrivals: &mpsc::UnboundedSender<Accepted>, from: IpAddr, route: R
     arrivals
         .send(arrived)
         .unwrap_or_else(|_| panic!("it is served"));
-    let mut far = Far(FrameCodec::new().framed(far));
+    let mut far = Far(FrameCodec::default().framed(far));
     far.open(Link::Control).await;
     assert!(matches!(far.read().await, Some(Frame::Opening { .. })));
     far.write(&call(1, route, true, Bytes::new())).await;

@@ -33,7 +33,7 @@ fn far_of(handler: &Arc<TestHandler>, places: &Arc<Places>) -> (Far, Arc<Watched
         Arc::clone(&stopping),
     );
     tokio::spawn(served);
-    let far = tokio_util::codec::Decoder::framed(FrameCodec::new(), far);
+    let far = tokio_util::codec::Decoder::framed(FrameCodec::default(), far);
     (Far(far), stopping)
 }
 

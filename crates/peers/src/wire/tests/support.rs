@@ -129,7 +129,7 @@ impl Network {
     /// Returns the far end of the next connection as frames.
     pub(super) async fn accept(&mut self) -> Far {
         let stream = self.far.recv().await.unwrap();
-        Far(FrameCodec::new().framed(stream))
+        Far(FrameCodec::default().framed(stream))
     }
 }
 
@@ -173,7 +173,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Far<S> {
 
     pub(super) async fn write(&mut self, frame: &Frame) {
         let mut bytes = bytes::BytesMut::new();
-        tokio_util::codec::Encoder::encode(&mut FrameCodec::new(), frame, &mut bytes).unwrap();
+        tokio_util::codec::Encoder::encode(&mut FrameCodec::default(), frame, &mut bytes).unwrap();
         self.write_bytes(&bytes).await;
     }
 

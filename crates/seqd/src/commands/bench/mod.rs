@@ -4,6 +4,7 @@
 mod report;
 mod subject;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -12,9 +13,7 @@ use seqd_client::api::{Mode, exit};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::arguments;
-use crate::bench::{
-    Figures, Findings, Halt, JsonPath, Pairs, Pulse, Ratios, Round, Target, method,
-};
+use crate::bench::{Figures, Findings, Halt, JsonPath, Pairs, Ratios, Round, Target, method};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::session::Session;
@@ -305,13 +304,13 @@ async fn measured_rounds(
     halt: &Halt,
     signals: &mut Signals,
 ) -> Result<(Vec<Figures>, Pairs), Failure> {
-    let pulse = Pulse::default();
+    let done = Cell::new(0);
     let count = u32::try_from(targets.len()).unwrap_or(1);
     let length = (load.length().unwrap_or_default() + load.warm_up) * count;
     let ms = arguments::millis(length);
-    let progress = Progress::of_time(ms, session.is_quiet());
+    let progress = Progress::of_time(ms, session.is_quiet);
     let grace = session.options.timeout.unwrap_or(subject::TIMEOUT);
-    let mut rounds = std::pin::pin!(rounds(load, targets, grace, &pulse, halt));
+    let mut rounds = std::pin::pin!(rounds(load, targets, grace, &done, halt));
     let begin = Instant::now();
     let mut ticks = interval(Duration::from_millis(500));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -326,10 +325,10 @@ async fn measured_rounds(
                 halt.set();
             }
             _ = ticks.tick() => {
-                let done = pulse.get();
+                let now = done.get();
                 progress.at(arguments::millis(begin.elapsed()));
-                progress.words(format!("{} requests/s", (done - last) * 2));
-                last = done;
+                progress.words(format!("{} requests/s", (now - last) * 2));
+                last = now;
             }
         }
     }
@@ -339,7 +338,7 @@ async fn rounds(
     load: &LoadArgs,
     targets: &mut [Target],
     grace: Duration,
-    pulse: &Pulse,
+    done: &Cell<u64>,
     halt: &Halt,
 ) -> (Vec<Figures>, Pairs) {
     let round = |length| Round {
@@ -351,7 +350,7 @@ async fn rounds(
     if !load.warm_up.is_zero() {
         for target in &mut *targets {
             // The figures of the warm-up are discarded, but its numbers are checked.
-            round(Some(load.warm_up)).run(target, pulse, halt).await;
+            round(Some(load.warm_up)).run(target, done, halt).await;
         }
     }
     let mut figures: Vec<Figures> = targets.iter().map(|_| Figures::default()).collect();
@@ -361,7 +360,7 @@ async fn rounds(
             actions: load.requests,
             ..round(load.length())
         };
-        figures[0] = all.run(target, pulse, halt).await;
+        figures[0] = all.run(target, done, halt).await;
         return (figures, pairs);
     }
     for at in 0..load.rounds() {
@@ -370,7 +369,7 @@ async fn rounds(
         let first = usize::from(at % 2 == 1);
         for which in [first, 1 - first] {
             pair[which] = round(Some(load.round))
-                .run(&mut targets[which], pulse, halt)
+                .run(&mut targets[which], done, halt)
                 .await;
         }
         if !halt.is_set() {

@@ -9,28 +9,11 @@ use crate::failure::Failure;
 use crate::output::Report;
 use crate::session::Session;
 
-const COLUMNS: [&str; 14] = [
-    "target",
-    "requests",
-    "errors",
-    "rate_per_s",
-    "values_per_s",
-    "p50_ms",
-    "p90_ms",
-    "p99_ms",
-    "p99_9_ms",
-    "max_ms",
-    "checked",
-    "unchecked",
-    "repeats",
-    "order_violations",
-];
+const COLUMNS: &str = "target requests errors rate_per_s values_per_s p50_ms p90_ms p99_ms \
+p99_9_ms max_ms checked unchecked repeats order_violations";
 
 /// The columns for people. The findings follow as sentences.
-const SHOWN: [&str; 10] = [
-    "target", "requests", "errors", "rate/s", "values/s", "p50_ms", "p90_ms", "p99_ms", "p99.9_ms",
-    "max_ms",
-];
+const SHOWN: &str = "target requests errors rate/s values/s p50_ms p90_ms p99_ms p99.9_ms max_ms";
 
 /// The share of one core above which the load generator may be slower than the server.
 const BUSY: f64 = 0.9;
@@ -46,13 +29,12 @@ pub(super) fn report(measured: &Measured) -> Result<Report, Failure> {
         "targets": measured.targets.iter().map(target).collect::<Vec<_>>(),
         "ratio": measured.ratios,
     });
-    let mut report = Report::new(&document)?.with_columns(&COLUMNS);
+    let mut report = Report::new(&document)?.with_columns(COLUMNS);
+    let mut people = Report::default().with_columns(SHOWN);
     for target in &measured.targets {
-        report.row(row(target));
-    }
-    let mut people = Report::default().with_columns(&SHOWN);
-    for target in &measured.targets {
-        people.row(row(target)[..SHOWN.len()].to_vec());
+        let figures = figures(target);
+        report.row([figures.clone(), findings(target)].concat());
+        people.row(figures);
     }
     let mut text = people.table();
     for target in &measured.targets {
@@ -109,7 +91,8 @@ fn target(target: &MeasuredTarget) -> Value {
     })
 }
 
-fn row(target: &MeasuredTarget) -> Vec<String> {
+/// The cells of the figures.
+fn figures(target: &MeasuredTarget) -> Vec<String> {
     let figures = &target.figures;
     let Latencies {
         p50,
@@ -126,18 +109,21 @@ fn row(target: &MeasuredTarget) -> Vec<String> {
         format!("{:.0}", figures.per_second(figures.numbers)),
     ];
     row.extend([p50, p90, p99, p99_9, max].map(|ms| format!("{ms:.3}")));
-    let findings = target.findings.as_ref();
+    row
+}
+
+/// The cells of the findings, which are empty if there are none.
+fn findings(target: &MeasuredTarget) -> Vec<String> {
     let of = |count: fn(&Findings) -> Option<u64>| {
-        let count = findings.and_then(count);
+        let count = target.findings.as_ref().and_then(count);
         count.map_or_else(String::new, |count| count.to_string())
     };
-    row.extend([
+    vec![
         of(|findings| Some(findings.checked)),
         of(|findings| Some(findings.unchecked)),
         of(|findings| Some(findings.repeats)),
         of(|findings| findings.order_violations),
-    ]);
-    row
+    ]
 }
 
 /// Errors and findings of a target, for people.

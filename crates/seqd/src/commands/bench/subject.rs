@@ -109,12 +109,9 @@ impl Kind {
             options.endpoints = parse_endpoints(vs, options.tls.is_given())?;
         }
         let labels: Vec<String> = options.endpoints.iter().map(ToString::to_string).collect();
-        let servers: Result<Vec<Server>, Failure> = options
-            .endpoints
-            .iter()
-            .map(|endpoint| Server::of_url(&uri(endpoint.as_str())?))
-            .collect();
-        let servers = servers?;
+        let servers = options.endpoints.iter();
+        let servers = servers.map(|endpoint| Server::of_url(&uri(endpoint.as_str())?));
+        let servers: Vec<Server> = servers.collect::<Result<_, _>>()?;
         let headers = headers(&options)?;
         let (action, check) = match self {
             Self::Ids { count, layout } => {
@@ -148,7 +145,7 @@ const fn command_of(mode: Mode) -> &'static str {
 }
 
 fn connector(options: &Options, servers: &[Server]) -> Result<Connector, Failure> {
-    let any_https = servers.iter().any(Server::is_https);
+    let any_https = servers.iter().any(|server| server.is_https);
     Connector::new(&options.tls, any_https, options.timeout.unwrap_or(TIMEOUT))
 }
 
@@ -189,8 +186,7 @@ fn ids(count: u64, layout: Option<&str>, headers: HeaderMap) -> Result<Action, F
         format!("/v1/ids?count={count}&")
     };
     if let Some(layout) = layout {
-        // A name has no character that a query must escape, and the server refuses any other text.
-        target.push_str(&format!("layout={layout}"));
+        target.push_str(&paths::fill("layout={name}", layout));
     }
     let target = uri(target.trim_end_matches(['?', '&']))?;
     let headers = accepting(headers, "text/plain");

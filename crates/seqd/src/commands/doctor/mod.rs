@@ -43,7 +43,7 @@ pub(crate) async fn run(session: &Session) -> Result<u8, Failure> {
         node: facts.node,
         checks,
     };
-    report(&diagnosis, session.is_verbose())?.print(session.format)?;
+    report(&diagnosis, session.is_verbose)?.print(session.format)?;
     Ok(if diagnosis.healthy {
         exit::OK
     } else {
@@ -92,9 +92,9 @@ fn check_all(facts: &Facts, now: Timestamp) -> Vec<Check> {
 
 fn report(diagnosis: &Diagnosis, is_verbose: bool) -> Result<Report, Failure> {
     let checks = &diagnosis.checks;
-    let columns = ["result", "check", "detail", "why", "what_to_do"];
+    let columns = "result check detail why what_to_do";
     let mut report = Report::new(diagnosis)?
-        .with_columns(&columns)
+        .with_columns(columns)
         .with_items(checks)?;
     let mut rows = Vec::new();
     for check in checks {

@@ -3,7 +3,7 @@
 mod cases;
 
 use seqd_client::api::{
-    CertificateFacts, DescriptorFacts, LatencyFacts, MemberState, MissingFacts, Quorum,
+    CertificateFacts, DescriptorFacts, LatencyFacts, LinkFacts, MemberState, MissingFacts, Quorum,
     ResourceUse, SequenceLeft, VoterChange,
 };
 use serde_json::{Value, json};
@@ -137,15 +137,9 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
     (
         |it| {
             // Messages from n1 to n3 are lost; those from n3 to n1 arrive.
-            (
-                it.nodes[0].links[1].round_trip_ms,
-                it.nodes[0].links[1].receives,
-            ) = (None, true);
+            no_answer(&mut it.nodes[0].links[1], true);
             it.nodes[0].links[1].error = Some("no answer in time".to_owned());
-            (
-                it.nodes[2].links[0].round_trip_ms,
-                it.nodes[2].links[0].receives,
-            ) = (None, false);
+            no_answer(&mut it.nodes[2].links[0], false);
         },
         "links",
         Outcome::Fail,
@@ -163,14 +157,8 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
     ),
     (
         |it| {
-            (
-                it.nodes[1].links[1].round_trip_ms,
-                it.nodes[1].links[1].receives,
-            ) = (None, false);
-            (
-                it.nodes[2].links[1].round_trip_ms,
-                it.nodes[2].links[1].receives,
-            ) = (None, false);
+            no_answer(&mut it.nodes[1].links[1], false);
+            no_answer(&mut it.nodes[2].links[1], false);
         },
         "links",
         Outcome::Fail,
@@ -189,25 +177,13 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         "n1, n2: 0.1.0, levels 1 to 1; n3: 0.2.0, levels 1 to 1",
     ),
     (
-        |it| {
-            drop(
-                it.nodes[2]
-                    .config
-                    .insert("raft.election".to_owned(), "x".to_owned()),
-            )
-        },
+        |it| set_at_n3(it, "raft.election", "x"),
         "configuration",
         Outcome::Fail,
         "raft.election differs",
     ),
     (
-        |it| {
-            drop(
-                it.nodes[2]
-                    .config
-                    .insert("segment.min".to_owned(), "7".to_owned()),
-            )
-        },
+        |it| set_at_n3(it, "segment.min", "7"),
         "configuration",
         Outcome::Warn,
         "segment.min differs: 7 at n3, not set at n1, n2",
@@ -226,13 +202,9 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
         |it| {
             it.cluster.members[2].state = MemberState::Unreachable;
             it.nodes.truncate(2);
-            it.missing = vec![MissingFacts {
-                name: "n3".to_owned(),
-                reason: "connection refused".to_owned(),
-            }];
-            for at in 0..2 {
-                let link = &mut it.nodes[at].links[1];
-                (link.round_trip_ms, link.receives) = (None, false);
+            it.missing = vec![missing("n3", "connection refused")];
+            for node in &mut it.nodes {
+                no_answer(&mut node.links[1], false);
             }
             it.cluster.quorum = Quorum::of(3, 2);
         },
@@ -243,10 +215,7 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
     (
         |it| {
             it.nodes.truncate(2);
-            it.missing = vec![MissingFacts {
-                name: "n3".to_owned(),
-                reason: "unknown route".to_owned(),
-            }];
+            it.missing = vec![missing("n3", "unknown route")];
         },
         "members",
         Outcome::Fail,
@@ -388,6 +357,21 @@ const WRONG: &[(Wrong, &str, Outcome, &str)] = &[
     ),
 ];
 
+/// Sets a link over which the node gets no answers, and whether it receives messages.
+fn no_answer(link: &mut LinkFacts, receives: bool) {
+    (link.round_trip_ms, link.receives) = (None, receives);
+}
+
+fn set_at_n3(facts: &mut Facts, key: &str, value: &str) {
+    let config = &mut facts.nodes[2].config;
+    config.insert(key.to_owned(), value.to_owned());
+}
+
+fn missing(name: &str, reason: &str) -> MissingFacts {
+    let (name, reason) = (name.to_owned(), reason.to_owned());
+    MissingFacts { name, reason }
+}
+
 fn latency(p50_ms: f64, p99_ms: f64) -> LatencyFacts {
     LatencyFacts {
         count: 500,
@@ -471,14 +455,13 @@ fn a_check_without_data_is_not_ok() {
     let mut facts = facts();
     facts.nodes.truncate(1);
     for link in &mut facts.nodes[0].links {
-        (link.round_trip_ms, link.receives) = (None, false);
+        no_answer(link, false);
     }
     for member in &mut facts.cluster.members[1..] {
         member.state = MemberState::Unreachable;
-        facts.missing.push(MissingFacts {
-            name: member.name.clone(),
-            reason: "connection refused".to_owned(),
-        });
+        facts
+            .missing
+            .push(missing(&member.name, "connection refused"));
     }
     facts.cluster.quorum = Quorum::of(3, 1);
     let checks = check_all(&facts, NOW.parse().unwrap());

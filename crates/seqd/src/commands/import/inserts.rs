@@ -108,16 +108,13 @@ fn insert(
     schema: &Schema,
     before: usize,
 ) -> Result<Table, Refusal> {
-    let original = || {
-        schema
-            .columns
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect()
+    let columns = match created {
+        Some(columns) => columns.clone(),
+        None => schema.columns.iter().map(ToString::to_string).collect(),
     };
     let mut table = Table {
         line: tokens.line(),
-        columns: created.cloned().unwrap_or_else(original),
+        columns,
         rows: Vec::new(),
     };
     if tokens.take('(')? {
@@ -179,17 +176,10 @@ fn cells(tokens: &mut Tokens<'_>) -> Result<Vec<Cell>, Refusal> {
 
 /// Returns whether a word begins the definition of a key, and not of a column.
 fn is_key(word: &str) -> bool {
-    const KEYS: [&str; 8] = [
-        "PRIMARY",
-        "UNIQUE",
-        "KEY",
-        "INDEX",
-        "CONSTRAINT",
-        "FULLTEXT",
-        "FOREIGN",
-        "CHECK",
-    ];
-    KEYS.iter().any(|key| word.eq_ignore_ascii_case(key))
+    matches!(
+        word.to_ascii_uppercase().as_str(),
+        "PRIMARY" | "UNIQUE" | "KEY" | "INDEX" | "CONSTRAINT" | "FULLTEXT" | "FOREIGN" | "CHECK"
+    )
 }
 
 #[cfg(test)]

@@ -174,17 +174,12 @@ fn targets(args: &ImportArgs, system: System) -> Result<Vec<Target>, Failure> {
     let path = args.file.as_deref().filter(|path| *path != Path::new("-"));
     let label = path.map_or_else(|| "stdin".to_owned(), |path| path.display().to_string());
     let fail = |error: io::Error| Failure::failed(format!("cannot read {label}: {error}"));
-    let mut bytes = Vec::new();
-    let size = match path {
-        Some(path) => File::open(path)
-            .map_err(fail)?
-            .take(MAX_FILE_BYTES + 1)
-            .read_to_end(&mut bytes),
-        None => io::stdin()
-            .lock()
-            .take(MAX_FILE_BYTES + 1)
-            .read_to_end(&mut bytes),
+    let input: Box<dyn io::Read> = match path {
+        Some(path) => Box::new(File::open(path).map_err(fail)?),
+        None => Box::new(io::stdin().lock()),
     };
+    let mut bytes = Vec::new();
+    let size = input.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
     if size.map_err(fail)? as u64 > MAX_FILE_BYTES {
         let reason = format!("{label} has more than 64 MiB; split it, or export fewer columns");
         return Err(Failure::usage(reason));
@@ -220,7 +215,7 @@ async fn each<T, R>(
     done: &str,
     session: &Session,
 ) -> Result<Vec<R>, Failure> {
-    let progress = Progress::of_items(items.len() as u64, session.is_quiet());
+    let progress = Progress::of_items(items.len() as u64, session.is_quiet);
     let mut requests = stream::iter(items.iter())
         .map(|item| work(item))
         .buffered(IN_FLIGHT);
@@ -390,8 +385,8 @@ async fn advance(target: &Target, to: i64, session: &Session) -> Result<Vec<Stri
 }
 
 fn print(results: &[Imported], session: &Session) -> Result<u8, Failure> {
-    let columns = ["name", "start", "increment", "result"];
-    let mut report = Report::list(results)?.with_columns(&columns);
+    let columns = "name start increment result";
+    let mut report = Report::list(results)?.with_columns(columns);
     for result in results {
         report.row(vec![
             result.name.clone(),
@@ -406,13 +401,9 @@ fn print(results: &[Imported], session: &Session) -> Result<u8, Failure> {
             session.note(&format!("{}, line {}: {reason}", result.name, result.line));
         }
     }
-    let open = results
-        .iter()
-        .filter(|result| !result.unconfirmed.is_empty());
-    let members: BTreeSet<&str> = open
-        .clone()
-        .flat_map(|result| result.unconfirmed.iter().map(String::as_str))
-        .collect();
+    let open = results.iter().map(|result| &result.unconfirmed);
+    let open = open.filter(|members| !members.is_empty());
+    let members: BTreeSet<&str> = open.clone().flatten().map(String::as_str).collect();
     if !members.is_empty() {
         let (count, all) = (open.count(), results.len());
         let members: Vec<&str> = members.into_iter().collect();

@@ -84,9 +84,8 @@ pub(super) fn targets(
     let (mut targets, mut lines) = (Vec::new(), BTreeMap::<String, usize>::new());
     let mut refused = Vec::new();
     for table in tables {
-        let fields = Fields { table };
         for row in &table.rows {
-            let target = match target(&fields, row, system, rules) {
+            let target = match target(table, row, system, rules) {
                 Ok(target) => target,
                 Err(refusal) => {
                     refused.push(refusal);
@@ -124,13 +123,9 @@ fn conflict(earlier: &Target, later: &Target, system: System) -> Refusal {
 }
 
 /// The values of a row by the names of their columns.
-struct Fields<'a> {
-    table: &'a Table,
-}
-
-impl Fields<'_> {
+impl Table {
     fn text<'r>(&self, row: &'r Row, column: &str) -> Result<Option<&'r str>, Refusal> {
-        let at = self.table.columns.iter().position(|name| name == column);
+        let at = self.columns.iter().position(|name| name == column);
         let Some(at) = at else { return Ok(None) };
         match &row.cells[at] {
             Some(text) => Ok(Some(text)),
@@ -150,14 +145,9 @@ impl Fields<'_> {
     }
 }
 
-fn target(
-    fields: &Fields<'_>,
-    row: &Row,
-    system: System,
-    rules: Rules<'_>,
-) -> Result<Target, Refusal> {
+fn target(table: &Table, row: &Row, system: System, rules: Rules<'_>) -> Result<Target, Refusal> {
     let column = system.schema().required[0];
-    let name = fields.text(row, column)?.unwrap_or_default();
+    let name = table.text(row, column)?.unwrap_or_default();
     let name = format!("{}{name}", rules.prefix);
     if name.len() == rules.prefix.len() || validate_name(&name).is_err() {
         let reason = format!(
@@ -168,11 +158,11 @@ fn target(
     }
     let margin = i128::from(rules.margin);
     let (start, increment) = match system {
-        System::Leaf => (i128::from(fields.number(row, "max_id", 0)?) + margin, 1),
+        System::Leaf => (i128::from(table.number(row, "max_id", 0)?) + margin, 1),
         System::TinyId => {
-            let last = i128::from(fields.number(row, "max_id", 0)?) + margin;
-            let delta = fields.number(row, "delta", 1)?;
-            let remainder = fields.number(row, "remainder", 0)?;
+            let last = i128::from(table.number(row, "max_id", 0)?) + margin;
+            let delta = table.number(row, "delta", 1)?;
+            let remainder = table.number(row, "remainder", 0)?;
             if remainder >= delta {
                 let reason = format!("remainder {remainder} is not below delta {delta}");
                 return Err(Refusal::new(row.line, reason));
@@ -180,12 +170,10 @@ fn target(
             (first_above(last, delta, remainder), delta)
         }
         System::Counters => {
-            let value = i128::from(fields.number(row, "value", 0)?);
-            let is_given = fields.text(row, "increment")?.is_some();
-            let increment = if is_given {
-                fields.number(row, "increment", 1)?
-            } else {
-                1
+            let value = i128::from(table.number(row, "value", 0)?);
+            let increment = match table.text(row, "increment")? {
+                Some(_) => table.number(row, "increment", 1)?,
+                None => 1,
             };
             (value + i128::from(increment) * (1 + margin), increment)
         }

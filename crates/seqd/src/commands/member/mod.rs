@@ -178,10 +178,8 @@ async fn update(args: UpdateArgs, session: &Session) -> Result<u8, Failure> {
 
 async fn list(session: &Session) -> Result<u8, Failure> {
     let cluster = session.client.cluster_of_member().await?;
-    let columns = [
-        "name", "id", "role", "state", "peer", "http", "applied", "lag", "version",
-    ];
-    let mut report = Report::list(&cluster.members)?.with_columns(&columns);
+    let columns = "name id role state peer http applied lag version";
+    let mut report = Report::list(&cluster.members)?.with_columns(columns);
     for member in cluster.members {
         report.row(vec![
             member.name,
@@ -209,7 +207,7 @@ async fn change(
         return print(&send().await?, "", session);
     };
     let begun = Instant::now();
-    let mut change = repeat(send, LIMIT, session).await?;
+    let mut change = repeat(send, session).await?;
     let rest = LIMIT.saturating_sub(begun.elapsed());
     if let Some(cluster) = until(&change.name, &goal, rest, session).await? {
         change.quorum = cluster.quorum;
@@ -225,7 +223,7 @@ fn print(change: &MemberChange, note: &str, session: &Session) -> Result<u8, Fai
         change.name, change.quorum.voters
     );
     let mut report = Report::new(change)?
-        .with_columns(&["name", "id", "role", "voters", "can_lose"])
+        .with_columns("name id role voters can_lose")
         .with_people(people);
     report.row(vec![
         change.name.clone(),

@@ -122,9 +122,7 @@ impl Run<'_> {
 
     /// Lets the leader check a step. An interrupted run may have left a change under way.
     async fn check(&self, send: impl AsyncFn() -> Result<Plan, Error>) -> Result<(), Failure> {
-        wait::repeat(send, wait::LIMIT, self.session)
-            .await
-            .map(drop)
+        wait::repeat(send, self.session).await.map(drop)
     }
 
     fn addition(&self) -> AddMember {

@@ -167,7 +167,7 @@ struct Bar {
 impl Bar {
     fn new(session: &Session) -> Self {
         Self {
-            progress: Progress::of_time(WHOLE, session.is_quiet()),
+            progress: Progress::of_time(WHOLE, session.is_quiet),
             kind: None,
             largest: 0,
         }
@@ -225,7 +225,6 @@ pub(super) async fn until(
 /// that of an interrupted command, and while a learner has not caught up.
 pub(super) async fn repeat<T>(
     send: impl AsyncFn() -> Result<T, Error>,
-    limit: Duration,
     session: &Session,
 ) -> Result<T, Failure> {
     let begun = Instant::now();
@@ -235,11 +234,11 @@ pub(super) async fn repeat<T>(
             Err(Error::Problem(problem)) if is_passing(&problem) => problem,
             result => return Ok(result?),
         };
-        if begun.elapsed() >= limit {
+        if begun.elapsed() >= LIMIT {
             return Err(Error::Problem(problem).into());
         }
         if Instant::now() >= next_note {
-            let (waited, all) = (begun.elapsed().as_secs(), limit.as_secs());
+            let (waited, all) = (begun.elapsed().as_secs(), LIMIT.as_secs());
             session.note(&format!("{} ({waited} s of {all} s)", problem.detail));
             next_note = Instant::now() + PATIENCE;
         }

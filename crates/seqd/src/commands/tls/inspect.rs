@@ -61,8 +61,8 @@ pub(super) fn run(args: &InspectArgs, format: Format) -> Result<u8, Failure> {
             ]);
         }
     }
-    let columns = ["file", "for", "hosts", "use", "until", "days_left", "key"];
-    let mut report = Report::list(&items)?.with_columns(&columns);
+    let columns = "file for hosts use until days_left key";
+    let mut report = Report::list(&items)?.with_columns(columns);
     rows.into_iter().for_each(|row| report.row(row));
     report.print(format)?;
     Ok(if is_healthy {

@@ -87,7 +87,7 @@ pub(super) fn report(
     folder: &Folder,
     subjects: &[Subject],
 ) -> Result<Report, Failure> {
-    let mut report = Report::new(json)?.with_columns(&["name", "cert", "key"]);
+    let mut report = Report::new(json)?.with_columns("name cert key");
     let path = |path: PathBuf| path.display().to_string();
     for name in subjects.iter().map(name_of) {
         report.row(vec![

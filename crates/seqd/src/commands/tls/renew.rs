@@ -75,7 +75,7 @@ pub(super) fn run(args: &RenewArgs, format: Format) -> Result<u8, Failure> {
             "expires": date(validity.until) }),
         );
     }
-    let mut report = Report::list(&items)?.with_columns(&["name", "cert", "expires"]);
+    let mut report = Report::list(&items)?.with_columns("name cert expires");
     for (name, _) in &renewed {
         let cert = folder.cert(name).display().to_string();
         report.row(vec![name.clone(), cert, date(validity.until)]);

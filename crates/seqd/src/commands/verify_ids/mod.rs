@@ -196,7 +196,7 @@ fn read_line(lines: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<bool> 
 }
 
 fn report(summary: &Summary) -> Result<Report, Failure> {
-    let mut report = Report::new(summary)?.with_columns(&["finding", "count", "examples"]);
+    let mut report = Report::new(summary)?.with_columns("finding count examples");
     for finding in &summary.findings {
         let examples = finding.examples.iter().map(|example| {
             let place = match (example.line, example.times) {

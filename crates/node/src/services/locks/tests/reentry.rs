@@ -177,7 +177,7 @@ async fn entries_under_way_together_do_not_pass_the_limit() {
     let (one, two) = (asked().await, asked().await);
     let claim = async |asked| {
         let right = Right::default();
-        let claimed = (story.locks).claim(asked, Unanswered::Withdrawn, &right, soon());
+        let claimed = (story.locks).claim((asked, None), Unanswered::Withdrawn, &right, soon());
         claimed.await
     };
     claim(one).await.unwrap();
@@ -210,11 +210,8 @@ async fn a_value_is_no_proof_for_another_token() {
 async fn a_watch_ends_each_time_the_lock_is_free() {
     let story = Story::begin();
     let name = lock_name(NAME).unwrap();
-    let watch = story
-        .locks
-        .watch_holder(name, Tenant::OPERATOR, soon())
-        .await
-        .unwrap();
+    let watch = story.locks.watch_holder(name, Tenant::OPERATOR, soon());
+    let watch = watch.await.unwrap();
     for _ in 0..3 {
         enter(&story, "a", 10_000).await.unwrap();
         enter(&story, "a", 10_000).await.unwrap();

@@ -15,11 +15,8 @@ async fn held(story: &Story, secret: &str, tenant: Tenant) -> Option<HeldLock> {
 
 async fn changed(story: &Story, value: &str, change: HoldChange, tenant: Tenant) -> Found {
     let by = (tenant, soon());
-    story
-        .locks
-        .change_secret(NAME, (value, change), by)
-        .await
-        .unwrap()
+    let changed = story.locks.change_secret(NAME, (value, change), by);
+    changed.await.unwrap()
 }
 
 async fn shown(story: &Story, tenant: Tenant) -> String {
@@ -34,11 +31,8 @@ async fn a_secret_owner_is_shown_to_no_other_client() {
     let story = Story::begin();
     held(&story, "secret-1", Tenant::OPERATOR).await.unwrap();
     let refused = story.acquire("pod", 0).await.unwrap_err().to_string();
-    let lock = story
-        .locks
-        .get(NAME, &LockQuery::default(), soon())
-        .await
-        .unwrap();
+    let lock = story.locks.get(NAME, &LockQuery::default(), soon()).await;
+    let lock = lock.unwrap();
     let owners = lock.holders.iter().map(|holder| holder.owner.as_str());
     let all: Vec<&str> = owners.chain([refused.as_str()]).collect();
     for text in all {
@@ -64,12 +58,8 @@ async fn the_secret_permits_to_extend_and_release_the_hold() {
     }
     let found = changed(&story, "secret-1", LONGER, Tenant::OPERATOR).await;
     assert!(matches!(found, Found::Own(_)));
-    let holder = story
-        .locks
-        .holder(NAME, Tenant::OPERATOR, soon())
-        .await
-        .unwrap()
-        .unwrap();
+    let holder = story.locks.holder(NAME, Tenant::OPERATOR, soon());
+    let holder = holder.await.unwrap().unwrap();
     assert!(holder.left_ms > 10_000);
     let found = changed(&story, "secret-1", HoldChange::Release, Tenant::OPERATOR).await;
     assert!(matches!(found, Found::Own(_)));
@@ -138,11 +128,11 @@ async fn several_holds_are_extended_by_one_proposal() {
         ("b", "value"),
     ];
     let asked = asked.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let before = story.replica.proposals.load(Ordering::SeqCst);
+    let before = story.replica.proposals();
     let by = (Tenant::OPERATOR, soon());
     let extended = story.locks.extend_all(&asked, 60_000, by).await.unwrap();
     assert_eq!(extended, [true, false, false, true]);
-    let proposals = story.replica.proposals.load(Ordering::SeqCst) - before;
+    let proposals = story.replica.proposals() - before;
     assert_eq!(proposals, 1);
     for name in ["a", "b"] {
         let holder = story.locks.holder(name, Tenant::OPERATOR, soon()).await;

@@ -127,7 +127,7 @@ class ClusterTest {
     @Test
     void clockStepsAreWaitedForOrRefused() {
         AtomicLong offset = new AtomicLong();
-        GeneratorOptions options = GeneratorOptions.ofOwner("steps").patience(Duration.ofMillis(500))
+        GeneratorOptions options = GeneratorOptions.ofOwner("steps").patience(Duration.ofSeconds(2))
                 .wallClock(() -> System.currentTimeMillis() + offset.get());
         IdGenerator generator = new IdGenerator(TestCluster.client(), options);
         Set<Long> seen = new HashSet<>();

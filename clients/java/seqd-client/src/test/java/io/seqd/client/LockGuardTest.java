@@ -169,7 +169,7 @@ class LockGuardTest {
 
     @Test
     void aLockDoesNotWaitForSomethingElseThanSeqd() {
-        LockOptions options = LockOptions.ofOwner("test").waitFor(Duration.ofMillis(500));
+        LockOptions options = LockOptions.ofOwner("test").waitFor(Duration.ofSeconds(2));
         for (int status : new int[] {404, 502}) {
             try (Stub other = new Stub(request -> new Stub.Response(status, "<html>"))) {
                 Client client = Client.builder(other.endpoint()).build();

@@ -30,7 +30,7 @@ class RangesTest {
             return grants.incrementAndGet() == 1 ? SEGMENT : Stub.problem(503, "no-quorum", true);
         })) {
             Client client = Client.builder(node.endpoint()).build();
-            Ranges ranges = new Ranges(client, "order", 1000, Duration.ofSeconds(3));
+            Ranges ranges = new Ranges(client, "order", 1000, Duration.ofSeconds(10));
             List<FutureTask<Long>> draws = new ArrayList<>();
             for (int thread = 0; thread < 4; thread++) {
                 FutureTask<Long> draw = new FutureTask<>(ranges::next);
@@ -112,7 +112,7 @@ class RangesTest {
         Stub gone = new Stub(request -> SEGMENT);
         gone.close();
         Client client = Client.builder(gone.endpoint()).build();
-        try (Ranges ranges = new Ranges(client, "order", 1000, Duration.ofMillis(500))) {
+        try (Ranges ranges = new Ranges(client, "order", 1000, Duration.ofSeconds(2))) {
             SeqdException failed = assertThrows(SeqdException.class, ranges::next);
             assertEquals("unreachable", failed.code());
             assertTrue(failed.retryable());

@@ -58,10 +58,10 @@ class RetriesTest {
         try (Stub stops = new Stub(request -> new Stub.Response(-200, "{"));
                 Stub good = new Stub(request -> request.path().equals("/v1/id") ? ID : NEXT)) {
             String endpoints = stops.endpoint() + "," + good.endpoint();
-            Client client = Client.builder(endpoints).timeout(Duration.ofSeconds(1)).build();
+            Client client = Client.builder(endpoints).timeout(Duration.ofSeconds(3)).build();
             assertEquals("outcome-unknown", code(() -> client.next("order")));
             assertEquals(0, good.requests.size());
-            assertEquals(42, Client.builder(endpoints).timeout(Duration.ofSeconds(1)).build().id("default"));
+            assertEquals(42, Client.builder(endpoints).timeout(Duration.ofSeconds(3)).build().id("default"));
         }
     }
 
@@ -99,11 +99,11 @@ class RetriesTest {
     @Test
     void aDeadlineIsKeptAndSentToTheServer() {
         try (Stub silent = new Stub(request -> new Stub.Response(Stub.NEVER, ""))) {
-            Client client = Client.builder(silent.endpoint()).timeout(Duration.ofMillis(300)).build();
+            Client client = Client.builder(silent.endpoint()).timeout(Duration.ofSeconds(2)).build();
             assertEquals("no-answer", code(() -> client.id("default")));
             assertEquals("outcome-unknown", code(() -> client.next("order")));
             String query = silent.requests.get(0).query();
-            assertTrue(query.contains("timeout_ms=400") || query.contains("timeout_ms=3"), query);
+            assertTrue(query.contains("timeout_ms=2000") || query.contains("timeout_ms=1"), query);
         }
     }
 
@@ -120,15 +120,16 @@ class RetriesTest {
     void aNodeMayWaitAsLongAsRequestedAlsoIfOthersAreLeft() {
         try (Stub waits = new Stub(request -> {
             try {
-                Thread.sleep(2000);
+                Thread.sleep(4500);
             } catch (InterruptedException closed) {
                 Thread.currentThread().interrupt();
             }
             return new Stub.Response(200, "{\"state\":\"free\"}");
         }); Stub other = new Stub(request -> NEXT)) {
             String endpoints = waits.endpoint() + "," + other.endpoint();
-            Client client = Client.builder(endpoints).timeout(Duration.ofSeconds(1)).build();
-            Answer lock = client.call(Operation.LOCK, List.of("job"), Map.of("wait_ms", 2000));
+            // Endpoints that shared the wait would each have less time than it takes.
+            Client client = Client.builder(endpoints).timeout(Duration.ofSeconds(3)).build();
+            Answer lock = client.call(Operation.LOCK, List.of("job"), Map.of("wait_ms", 4500));
             assertEquals("free", lock.text("state"));
             assertEquals(0, other.requests.size());
         }

@@ -149,7 +149,7 @@ class VectorsTest {
     private static void retry(Answer vector) {
         boolean repeatable = vector.flag("repeatable");
         // Only a node that hangs uses its time; the first request of a process may take long.
-        Duration timeout = Duration.ofMillis(vector.object("node").text("does").startsWith("hang") ? 400 : 5000);
+        Duration timeout = Duration.ofMillis(vector.object("node").text("does").startsWith("hang") ? 1500 : 5000);
         try (Stub first = node(vector.object("node")); Stub good = new Stub(request -> GOOD);
                 Stub alone = node(vector.object("node"))) {
             boolean isNext = vector.text("then").equals("next");
