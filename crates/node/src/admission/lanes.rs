@@ -247,7 +247,8 @@ impl Lanes {
             };
             let width = self.0.width.load(Ordering::Relaxed);
             let next = next_width(width, late, has_several);
-            if next != width || next != OPEN {
+            // Without lanes there is nothing to count.
+            if width != OPEN || next != OPEN {
                 self.set_width(next);
             }
         }

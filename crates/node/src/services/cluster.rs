@@ -90,7 +90,6 @@ impl ClusterService {
         let member = self.raft.change_member(change, deadline).await;
         let member = member.map_err(error_of)?;
         let role = (!is_removal).then(|| role(member.role));
-        // The change is committed: the read only serves the quorum in the response.
         let _ = self.raft.read(wait_until(deadline, APPLIED)).await;
         Ok(MemberChange {
             name: member.name,
