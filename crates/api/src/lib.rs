@@ -58,6 +58,6 @@ pub use operations::{OPERATIONS, op};
 pub use problem::{Problem, TLS_REQUIRED};
 pub use request::Request;
 pub use scope::{Need, Permission, PermissionError, Scope};
-pub use secrets::without_secret;
+pub use secrets::{ACCESS_MARK, without_secret};
 pub use token::{Token, TokenError, read_private};
 pub use wire::*;

@@ -8,9 +8,10 @@ use percent_encoding::percent_decode_str;
 /// longer text are public: a one-time token begins with its ID, an access token does not.
 const OF_TOKENS: [(&str, usize, usize); 2] = [("/v1/tokens/", 11, 11), ("/v1/access/", 16, 0)];
 
-/// The beginning of an access token, and the number of hexadecimal digits of its ID. The secret
-/// follows after another underscore.
-const MARK: &str = "seqd_";
+/// The beginning of an access token. Its ID follows, and after another underscore its secret.
+pub const ACCESS_MARK: &str = "seqd_";
+
+/// The number of hexadecimal digits of the ID of an access token.
 const DIGITS: usize = 16;
 
 /// A target without text that may be the secret of a token.
@@ -27,12 +28,15 @@ pub fn without_secret(target: &str) -> Cow<'_, str> {
 fn without_access_secret(target: &str) -> Cow<'_, str> {
     let decoded = percent_decode_str(target).decode_utf8_lossy();
     let is_token = |at: usize| {
-        let rest = &decoded.as_bytes()[at + MARK.len()..];
+        let rest = &decoded.as_bytes()[at + ACCESS_MARK.len()..];
         rest.get(DIGITS) == Some(&b'_') && rest[..DIGITS].iter().all(u8::is_ascii_hexdigit)
     };
-    let mut tokens = decoded.match_indices(MARK).map(|(at, _)| at);
+    let mut tokens = decoded.match_indices(ACCESS_MARK).map(|(at, _)| at);
     match tokens.find(|at| is_token(*at)) {
-        Some(at) => Cow::Owned(format!("{}...", &decoded[..at + MARK.len() + DIGITS])),
+        Some(at) => Cow::Owned(format!(
+            "{}...",
+            &decoded[..at + ACCESS_MARK.len() + DIGITS]
+        )),
         None => Cow::Borrowed(target),
     }
 }

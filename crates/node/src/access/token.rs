@@ -1,11 +1,10 @@
 //! The format of a token of the cluster: `seqd_ID_SECRET`, with the ID in 16 hexadecimal digits and
 //! the secret in 64. The constant prefix lets secret scanners find leaked tokens.
 
+use seqd_api::ACCESS_MARK;
 use seqd_state::{AccessId, TokenHash};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
-
-const MARK: &str = "seqd_";
 
 const SECRET_BYTES: usize = 32;
 
@@ -26,7 +25,7 @@ impl NewToken {
         let id = AccessId(getrandom::u64()? >> 1);
         let secret = new_secret()?;
         Ok(Self {
-            text: format!("{MARK}{id}_{secret}"),
+            text: format!("{ACCESS_MARK}{id}_{secret}"),
             id,
             hash: hash(secret.as_bytes()),
         })
@@ -45,7 +44,9 @@ pub fn new_secret() -> Result<String, getrandom::Error> {
 
 /// The ID and the secret of a token; `None` if its format differs.
 pub(super) fn parts(token: &[u8]) -> Option<(AccessId, &[u8])> {
-    let (id, secret) = token.strip_prefix(MARK.as_bytes())?.split_at_checked(16)?;
+    let (id, secret) = token
+        .strip_prefix(ACCESS_MARK.as_bytes())?
+        .split_at_checked(16)?;
     let id = AccessId::parse(std::str::from_utf8(id).ok()?)?;
     Some((id, secret.strip_prefix(b"_")?))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use seqd_client::api::{CreateAccess, ListQuery, Permission, exit, validate_name};
+use seqd_client::api::{ACCESS_MARK, CreateAccess, ListQuery, Permission, exit, validate_name};
 
 use super::pages;
 use crate::arguments;
@@ -203,7 +203,7 @@ fn check_id(text: &str) -> Result<(), Failure> {
         text.chars().count()
     ));
     let of_token = text
-        .strip_prefix("seqd_")
+        .strip_prefix(ACCESS_MARK)
         .and_then(|rest| rest.split_once('_'));
     Err(match of_token {
         Some((id, _)) if is_id(id) => refused.with_hint(format!("seqd access revoke {id}")),
