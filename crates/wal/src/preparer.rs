@@ -1,5 +1,9 @@
 //! Performs the work that would stall the writer on a separate thread: zero-fills the next segment
 //! and removes purged segments.
+//!
+//! The next segment is filled piece by piece while the writer advances. The replicas of a log fill
+//! their segments at the same time. At the full speed of the disk, which they may share, this would
+//! delay the syncs of the writers for half a second.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,161 +12,194 @@ use std::thread::{self, JoinHandle};
 use std::{io, mem};
 
 use crate::error::{FailedStep, WalFailure};
-use crate::segment::{Prepared, Seeds, SegmentNumber};
+use crate::segment::{PIECE_BYTES, Prepared, Seeds, SegmentNumber, Unfinished};
 use seqd_disk::Disk;
 
 enum Job {
-    Prepare { number: SegmentNumber, len: u64 },
+    Begin {
+        number: SegmentNumber,
+        len: u64,
+    },
+    /// Fills the segment up to this offset. Ignored if none was begun, or if it failed.
+    Fill {
+        upto: u64,
+    },
     Remove(Vec<SegmentNumber>),
 }
 
-/// The writer's handle. At most one segment is requested or ready at a time.
+/// The writer's handle. At most one segment is being filled or ready at a time.
 pub(crate) struct Preparer {
-    maker: Maker,
-    /// `None` if the caller's thread does the work, see [`crate::Pump`].
-    helper: Option<Helper>,
+    disk: Arc<dyn Disk>,
+    maker: Run,
     stage: Stage,
+}
+
+enum Run {
+    /// The caller's thread does the work, see [`crate::Pump`].
+    Inline(Maker),
+    Thread(Helper),
+    Ended,
 }
 
 struct Helper {
     jobs: Sender<Job>,
-    ready: Receiver<Result<Prepared, WalFailure>>,
+    /// One result for each begun segment, when it is finished or has failed.
+    made: Receiver<Result<Prepared, WalFailure>>,
     thread: JoinHandle<()>,
 }
 
 enum Stage {
     Idle,
-    Asked,
+    /// A segment was begun and is filled up to this offset.
+    Filling(u64),
     Ready(Prepared),
 }
 
 impl Preparer {
     pub(crate) fn inline(disk: Arc<dyn Disk>, dir: PathBuf, seeds: Seeds) -> Self {
         Self {
-            maker: Maker::new(disk, dir, seeds),
-            helper: None,
+            maker: Run::Inline(Maker::new(Arc::clone(&disk), dir, seeds)),
+            disk,
             stage: Stage::Idle,
         }
     }
 
     pub(crate) fn spawn(disk: Arc<dyn Disk>, dir: PathBuf, seeds: Seeds) -> io::Result<Self> {
         let (jobs, todo) = mpsc::channel();
-        let (made, ready) = mpsc::channel();
-        let maker = Maker::new(disk, dir, seeds);
-        let mut worker = maker.clone();
+        let (results, made) = mpsc::channel();
+        let mut maker = Maker::new(Arc::clone(&disk), dir, seeds);
         let thread = thread::Builder::new()
             .name("seqd-wal-prepare".into())
             .spawn(move || {
                 for job in todo {
-                    match job {
-                        Job::Prepare { number, len } => {
-                            if made.send(worker.create(number, len)).is_err() {
-                                return;
-                            }
-                        }
-                        Job::Remove(numbers) => worker.remove(&numbers),
+                    if let Some(result) = maker.perform(job)
+                        && results.send(result).is_err()
+                    {
+                        return;
                     }
                 }
             })?;
         Ok(Self {
-            maker,
-            helper: Some(Helper {
-                jobs,
-                ready,
-                thread,
-            }),
+            disk,
+            maker: Run::Thread(Helper { jobs, made, thread }),
             stage: Stage::Idle,
         })
     }
 
-    /// Requests the segment, unless one is already requested.
-    pub(crate) fn prepare(&mut self, number: SegmentNumber, len: u64) {
-        if !matches!(self.stage, Stage::Idle) {
-            return;
+    /// Requests that the segment is filled up to an offset. Fills it in the background.
+    pub(crate) fn prepare(&mut self, number: SegmentNumber, len: u64, upto: u64) {
+        let upto = match upto < len {
+            true => upto - upto % PIECE_BYTES,
+            false => len,
+        };
+        match self.stage {
+            Stage::Ready(_) => return,
+            Stage::Filling(before) if upto <= before => return,
+            Stage::Filling(_) => {}
+            Stage::Idle => {
+                self.stage = Stage::Filling(0);
+                self.run(Job::Begin { number, len });
+            }
         }
-        match &self.helper {
-            Some(helper) => {
-                if helper.send(Job::Prepare { number, len }) {
-                    self.stage = Stage::Asked;
-                }
-            }
-            None => {
-                let made = self.maker.create(number, len);
-                self.hold(made);
-            }
+        if let Stage::Filling(before) = &mut self.stage {
+            *before = upto;
+            self.run(Job::Fill { upto });
         }
     }
 
-    /// Returns the segment `number` with at least `len` bytes. Waits for it, and requests another
-    /// one if the prepared segment is too short or failed. A failed file is discarded as a whole,
-    /// so no sync is repeated, and the disk may have space again.
+    /// Returns the segment `number` with at least `len` bytes. Waits for it, and makes another one
+    /// if the prepared segment is too short or failed. A failed file is discarded as a whole, so no
+    /// sync is repeated, and the disk may have space again.
     pub(crate) fn take(&mut self, number: SegmentNumber, len: u64) -> Result<Prepared, WalFailure> {
-        if let (Stage::Asked, Some(helper)) = (&self.stage, &self.helper) {
-            let made = helper.recv(number);
-            self.stage = Stage::Idle;
-            self.hold(made);
+        if matches!(self.stage, Stage::Filling(_)) {
+            self.run(Job::Fill { upto: u64::MAX });
+            self.receive(number);
         }
         match mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Ready(ready) if ready.number == number && ready.len >= len => return Ok(ready),
-            Stage::Ready(unfit) => unfit.discard(&*self.maker.disk),
-            _ => {}
+            Stage::Ready(unfit) => unfit.discard(&*self.disk),
+            Stage::Filling(_) | Stage::Idle => {}
         }
-        match &self.helper {
-            Some(helper) if helper.send(Job::Prepare { number, len }) => helper.recv(number),
-            Some(_) => Err(gone(number)),
-            None => self.maker.create(number, len),
+        match &mut self.maker {
+            Run::Inline(maker) => maker.create(number, len),
+            Run::Thread(helper) => {
+                helper.send(Job::Begin { number, len });
+                helper.send(Job::Fill { upto: u64::MAX });
+                helper.receive(number)
+            }
+            Run::Ended => Err(gone(number)),
         }
     }
 
     pub(crate) fn remove(&mut self, numbers: Vec<SegmentNumber>) {
-        match &self.helper {
-            Some(helper) => drop(helper.send(Job::Remove(numbers))),
-            None => self.maker.remove(&numbers),
+        self.run(Job::Remove(numbers));
+    }
+
+    fn run(&mut self, job: Job) {
+        match &mut self.maker {
+            Run::Inline(maker) => {
+                if let Some(made) = maker.perform(job) {
+                    self.hold(made);
+                }
+            }
+            Run::Thread(helper) => helper.send(job),
+            Run::Ended => {}
+        }
+    }
+
+    /// Waits for the segment that was begun.
+    fn receive(&mut self, number: SegmentNumber) {
+        if let Run::Thread(helper) = &self.maker {
+            let made = helper.receive(number);
+            self.hold(made);
         }
     }
 
     fn hold(&mut self, made: Result<Prepared, WalFailure>) {
-        match made {
-            Ok(prepared) => self.stage = Stage::Ready(prepared),
-            Err(error) => tracing::warn!(%error, "cannot prepare the next segment"),
-        }
+        self.stage = match made {
+            Ok(prepared) => Stage::Ready(prepared),
+            Err(error) => {
+                tracing::warn!(%error, "cannot prepare the next segment");
+                Stage::Idle
+            }
+        };
     }
 }
 
 impl Helper {
-    fn send(&self, job: Job) -> bool {
-        self.jobs.send(job).is_ok()
+    /// Without an effect if the thread has ended; `receive` reports it.
+    fn send(&self, job: Job) {
+        let _ = self.jobs.send(job);
     }
 
-    fn recv(&self, number: SegmentNumber) -> Result<Prepared, WalFailure> {
-        self.ready.recv().unwrap_or_else(|_| Err(gone(number)))
+    fn receive(&self, number: SegmentNumber) -> Result<Prepared, WalFailure> {
+        self.made.recv().unwrap_or_else(|_| Err(gone(number)))
     }
 }
 
 impl Drop for Preparer {
-    /// Lets the thread finish its jobs, and removes prepared segments.
+    /// Lets the thread finish its jobs, and removes the prepared or unfinished segment.
     fn drop(&mut self) {
         if let Stage::Ready(prepared) = mem::replace(&mut self.stage, Stage::Idle) {
-            prepared.discard(&*self.maker.disk);
+            prepared.discard(&*self.disk);
         }
-        let Some(helper) = self.helper.take() else {
-            return;
-        };
-        drop(helper.jobs);
-        for prepared in helper.ready.iter().flatten() {
-            prepared.discard(&*self.maker.disk);
+        if let Run::Thread(helper) = mem::replace(&mut self.maker, Run::Ended) {
+            drop(helper.jobs);
+            for prepared in helper.made.iter().flatten() {
+                prepared.discard(&*self.disk);
+            }
+            // The thread panics only with a disk of a test.
+            let _ = helper.thread.join();
         }
-        // The thread panics only with a disk of a test.
-        let _ = helper.thread.join();
     }
 }
 
 /// Creates and removes segments.
-#[derive(Clone)]
 struct Maker {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     seeds: Seeds,
+    unfinished: Option<Unfinished>,
     /// True once a removal failed.
     failed: bool,
 }
@@ -173,7 +210,36 @@ impl Maker {
             disk,
             dir,
             seeds,
+            unfinished: None,
             failed: false,
+        }
+    }
+
+    /// Performs a job. Returns the segment that it has finished, or its failure.
+    fn perform(&mut self, job: Job) -> Option<Result<Prepared, WalFailure>> {
+        match job {
+            Job::Begin { number, len } => {
+                match Unfinished::create(&*self.disk, &self.dir, number, len, &self.seeds) {
+                    Ok(unfinished) => self.unfinished = Some(unfinished),
+                    Err(failure) => return Some(Err(failure)),
+                }
+                None
+            }
+            Job::Fill { upto } => {
+                let mut unfinished = self.unfinished.take()?;
+                match unfinished.fill(upto) {
+                    Ok(true) => Some(Ok(unfinished.finished())),
+                    Ok(false) => {
+                        self.unfinished = Some(unfinished);
+                        None
+                    }
+                    Err(failure) => Some(Err(failure)),
+                }
+            }
+            Job::Remove(numbers) => {
+                self.remove(&numbers);
+                None
+            }
         }
     }
 
@@ -198,6 +264,14 @@ impl Maker {
                 );
                 self.failed = true;
             }
+        }
+    }
+}
+
+impl Drop for Maker {
+    fn drop(&mut self) {
+        if let Some(unfinished) = self.unfinished.take() {
+            unfinished.finished().discard(&*self.disk);
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::format::{HEADER_BYTES, SegmentHeader};
 use seqd_disk::{Disk, DiskFile};
 
 /// Zeros are written in pieces of this size.
-const ZERO_CHUNK_BYTES: usize = 1 << 20;
+pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 
 /// The number of a segment. Numbers only rise, from 1. 2^32 segments outlast any disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,8 +76,15 @@ pub(crate) struct Prepared {
     file: Arc<dyn DiskFile>,
 }
 
-impl Prepared {
-    /// Creates the file. A leftover of an earlier attempt is removed first.
+/// A segment that is being zero-filled.
+pub(crate) struct Unfinished {
+    prepared: Prepared,
+    /// The offset up to which the file is written and synced.
+    filled: u64,
+}
+
+impl Unfinished {
+    /// Creates the file, with its header. A leftover of an earlier attempt is removed first.
     pub(crate) fn create(
         disk: &dyn Disk,
         dir: &Path,
@@ -100,26 +107,59 @@ impl Prepared {
             len,
         };
         file.write_at(&header.encode(), 0).map_err(fail)?;
+        Ok(Self {
+            prepared: Prepared {
+                number,
+                seed,
+                len,
+                tmp,
+                file,
+            },
+            filled: HEADER_BYTES as u64,
+        })
+    }
+
+    /// Zero-fills the file up to `upto`, in whole pieces, or to its end. Returns whether the end is
+    /// reached.
+    pub(crate) fn fill(&mut self, upto: u64) -> Result<bool, WalFailure> {
+        let Prepared { file, tmp, len, .. } = &self.prepared;
         // Written instead of only reserved, so that a later fdatasync does not have to update the
         // size or extents. Synced in pieces, because on a slow disk one large sync would delay the
         // syncs of the writer.
-        let mut at = HEADER_BYTES as u64;
-        while at < len {
-            let to = len.min(at + ZERO_CHUNK_BYTES as u64);
-            write_zeroes(&*file, at, to).map_err(fail)?;
+        while self.filled < *len {
+            let to = (*len).min((self.filled / PIECE_BYTES + 1) * PIECE_BYTES);
+            if to > upto {
+                break;
+            }
+            write_zeroes(&**file, self.filled, to)
+                .map_err(|e| WalFailure::new(FailedStep::NewSegment, tmp, &e))?;
             if !is_out!(SegmentSynced) {
                 file.sync_all()
-                    .map_err(|e| WalFailure::new(FailedStep::Sync, &tmp, &e))?;
+                    .map_err(|e| WalFailure::new(FailedStep::Sync, tmp, &e))?;
             }
-            at = to;
+            self.filled = to;
         }
-        Ok(Self {
-            number,
-            seed,
-            len,
-            tmp,
-            file,
-        })
+        Ok(self.filled == *len)
+    }
+
+    /// The segment, once it is filled to its end.
+    pub(crate) fn finished(self) -> Prepared {
+        self.prepared
+    }
+}
+
+impl Prepared {
+    /// Creates a segment at once.
+    pub(crate) fn create(
+        disk: &dyn Disk,
+        dir: &Path,
+        number: SegmentNumber,
+        len: u64,
+        seeds: &Seeds,
+    ) -> Result<Self, WalFailure> {
+        let mut unfinished = Unfinished::create(disk, dir, number, len, seeds)?;
+        unfinished.fill(len)?;
+        Ok(unfinished.finished())
     }
 
     /// Writes the opening batch, syncs it, and only then gives the file its name.
@@ -165,10 +205,10 @@ impl Prepared {
 
 /// Writes zeroes over `from..to`.
 pub(crate) fn write_zeroes(file: &dyn DiskFile, from: u64, to: u64) -> io::Result<()> {
-    let zeroes = vec![0; ZERO_CHUNK_BYTES];
+    let zeroes = vec![0; PIECE_BYTES as usize];
     let mut at = from;
     while at < to {
-        let len = (to - at).min(zeroes.len() as u64);
+        let len = (to - at).min(PIECE_BYTES);
         file.write_at(&zeroes[..len as usize], at)?;
         at += len;
     }

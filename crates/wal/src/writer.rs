@@ -101,10 +101,8 @@ impl Writer {
         let len = self.buffer.finished_len() as u64;
         if self.segment.tail + len > self.segment.len {
             self.roll(len)?;
-        } else if self.segment.tail > self.segment.len / 2 {
-            // Half a segment ahead: early enough to be ready, and an idle log keeps one file.
-            self.preparer
-                .prepare(self.segment.number.next(), self.segment_bytes);
+        } else {
+            self.prepare_next();
         }
 
         let batch = self.buffer.finish(self.segment.seed, self.sequence + 1);
@@ -131,6 +129,19 @@ impl Writer {
                 stats.bytes += len;
             });
         Ok(())
+    }
+
+    /// Fills the next segment, from half of this one on, so that an idle log keeps one file. At
+    /// three quarters it is complete, in time for the end of this one.
+    fn prepare_next(&mut self) {
+        let quarter = (self.segment.len / 4).max(1);
+        let Some(beyond_half) = self.segment.tail.checked_sub(self.segment.len / 2) else {
+            return;
+        };
+        let len = self.segment_bytes;
+        let upto = u128::from(len) * u128::from(beyond_half.min(quarter)) / u128::from(quarter);
+        let number = self.segment.number.next();
+        self.preparer.prepare(number, len, upto as u64);
     }
 
     /// Encodes the calls into the buffer. Returns the ticket of each entry, in order.

@@ -71,6 +71,30 @@ fn a_close_writes_queued_entries_and_segments_are_created_and_removed() {
 }
 
 #[test]
+fn the_next_segment_is_filled_in_pieces_while_the_log_advances() {
+    let disk = disk();
+    let large = WalOptions {
+        segment_bytes: 8 << 20,
+        ..options(&disk)
+    };
+    let (wal, _, pump) = Wal::open_manual(large).unwrap();
+    let mut pieces = Vec::new();
+    for index in 0..60 {
+        let before = disk.count(Call::SyncAll);
+        wal.append(
+            vec![record(index, [1; 200 << 10])],
+            Box::new(Result::unwrap),
+        );
+        pump.run();
+        pieces.push(disk.count(Call::SyncAll) - before);
+    }
+    assert_eq!(wal.stats().segments, 2);
+    assert_eq!(pieces.iter().max(), Some(&1), "{pieces:?}");
+    let first = &pieces[..8 * 1024 / 200];
+    assert_eq!(first.iter().sum::<u64>(), 8, "{pieces:?}");
+}
+
+#[test]
 fn a_failure_is_reported_to_all_that_wait_and_all_that_come() {
     let disk = disk();
     let (wal, _, pump) = Wal::open_manual(options(&disk)).unwrap();

@@ -2,7 +2,10 @@
 //! nothing.
 
 use seqd_tests::cluster::Cluster;
+use seqd_tests::wait;
 use serde_json::{Value, json};
+
+use crate::run::PATIENCE;
 
 /// The items of a list: these fields of each item, or the whole items if `fields` is empty.
 fn items(cluster: &Cluster, path: &str, fields: &[&str]) -> Vec<Value> {
@@ -20,12 +23,31 @@ fn items(cluster: &Cluster, path: &str, fields: &[&str]) -> Vec<Value> {
         .collect()
 }
 
+/// The leader and its term, as soon as all members name the same: a node learns of a new leader
+/// some time after the command that moved the leadership has ended.
+fn leadership(cluster: &Cluster) -> Value {
+    let members = items(cluster, "/v1/cluster/members", &["name"]);
+    let nodes = (0..cluster.size())
+        .map(|index| cluster.node(index))
+        .filter(|node| members.contains(&json!([node.name()])));
+    wait::until("one leader in the view of all members", PATIENCE, || {
+        let views = nodes
+            .clone()
+            .map(|node| node.cluster_view())
+            .collect::<Option<Vec<_>>>()?;
+        let mut named = views
+            .iter()
+            .map(|view| json!([view["leader"], view["term"]]));
+        let first = named.next()?;
+        (first[0].is_string() && named.all(|other| other == first)).then_some(first)
+    })
+}
+
 /// Sequences, members, leases, locks, tokens, keys, layouts and leadership, for callers without a token.
 pub(crate) fn all_that_counts(cluster: &Cluster) -> Value {
     let names = cluster.sequence_names(0);
     let sequence = |name: &String| cluster.get(0, &format!("/v1/sequences/{name}")).ok().json();
     let sequences: Vec<Value> = names.iter().map(sequence).collect();
-    let view = cluster.get(0, "/v1/cluster").ok().json();
     json!([
         sequences,
         items(
@@ -39,7 +61,6 @@ pub(crate) fn all_that_counts(cluster: &Cluster) -> Value {
         items(cluster, "/v1/tokens", &["id"]),
         items(cluster, "/v1/idempotency", &["key", "state"]),
         items(cluster, "/v1/layouts", &["name"]),
-        view["leader"],
-        view["term"],
+        leadership(cluster),
     ])
 }

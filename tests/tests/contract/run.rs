@@ -17,9 +17,9 @@ use crate::pattern::{Names, ensure};
 use crate::script::{Kind, Script, Step, words_of};
 use crate::vocabulary;
 
-/// The time limit of `until`. A node applies the entries of its leader within milliseconds, and on
+/// The time limit of `until` and of a leadership that all know. A node applies the entries of its leader within milliseconds, and on
 /// a busy machine within this time.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The options for both runs of a command with a dry run.
 const DRY_OPTIONS: [&str; 3] = ["--yes", "--timeout", "20s"];

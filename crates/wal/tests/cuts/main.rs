@@ -45,7 +45,7 @@ fn no_power_cut_loses_acknowledged_entries_or_restores_truncated_ones() {
         return;
     }
     let since = std::time::Instant::now();
-    let cuts = number("SEQD_LOG_CUTS").unwrap_or(2500);
+    let cuts = number("SEQD_LOG_CUTS").unwrap_or(3000);
     let seen = run_until(cuts, 0, &plan).unwrap_or_else(|e| panic!("{e}"));
     println!("{seen:?} in {:?}", since.elapsed());
     let met = [

@@ -97,8 +97,8 @@ const USAGE: &str = "usage: soak COMMAND
                                 one node of three attacked at both ports, the others under load, for
                                 so long with each number of open files
   tenants [--seconds 600] [--addresses 1|100] [--without-tokens] [--with BINARY]
-          [--seed S]            an honest tenant at 200 operations a second, undisturbed for 30 s, then beside
-                                a hostile one that uses every means at once, from so many addresses
+          [--means Wait,Flood]  an honest tenant at 200 operations a second, undisturbed for 30 s, then beside
+          [--seed S]            a hostile one that uses every means (or these) at once, from so many addresses
   disk [--seconds 1800] [--disk-mb 1024] [--fs ext4|xfs|tmpfs] [--limits shipped|raised] [--with BINARY]
                                 a small disk at each node, filled by clients, and room made again (root)
   keys [--keys 10000] [--seed S]

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
@@ -117,11 +118,23 @@ struct Orders {
     holds: bool,
     /// The share of place-occupying connections that the limit of open files permits.
     share: f64,
+    /// The names of the means, separated by commas; empty for all.
+    means: String,
+}
+
+impl Orders {
+    /// The means of this process, with their connections.
+    fn means(&self) -> impl Iterator<Item = (Means, usize)> {
+        MEANS.into_iter().filter(|(means, _)| {
+            let is_ordered = || self.means.split(',').any(|name| name == means.to_string());
+            means.holds() == self.holds && (self.means.is_empty() || is_ordered())
+        })
+    }
 }
 
 /// The body of the process that `tenants` starts.
 pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow("--addresses --token --revoked --sources --seconds --seed --holds");
+    arguments.allow("--addresses --token --revoked --sources --seconds --seed --holds --means");
     let text = |name: &str| arguments.text(name).unwrap_or_default().to_owned();
     let orders = Orders {
         addresses: text("--addresses").split(',').map(str::to_owned).collect(),
@@ -132,6 +145,7 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
         end: Instant::now() + Duration::from_secs(arguments.value("--seconds", 10)),
         holds: arguments.flag("--holds"),
         share: share_of_connections(),
+        means: text("--means"),
     };
     let book = Rc::new(RefCell::new(Book::default()));
     block_on(attackers::all(attackers(&orders, &book)));
@@ -139,10 +153,7 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
     println!("  answers: {:#?}", book.answers);
     let mut report = Report::default();
     report.none("holds, claims and access of others", &book.forged);
-    let used = MEANS
-        .into_iter()
-        .filter(|(means, _)| means.holds() == orders.holds);
-    let used: Vec<String> = used.map(|(means, _)| format!("{means:?}")).collect();
+    let used: Vec<String> = orders.means().map(|(means, _)| means.to_string()).collect();
     attackers::judge(
         used.iter().map(String::as_str),
         &book.connections,
@@ -154,8 +165,7 @@ pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
 /// All attackers of this process.
 fn attackers(orders: &Orders, book: &Rc<RefCell<Book>>) -> Vec<impl Future<Output = ()> + use<>> {
     let mut attackers = Vec::new();
-    let of_this_process = |(means, _): &(Means, usize)| means.holds() == orders.holds;
-    for (means, connections) in MEANS.into_iter().filter(of_this_process) {
+    for (means, connections) in orders.means() {
         let token = match means {
             // Without access tokens there is nothing to send, and no client is refused.
             _ if orders.token.is_empty() => "",
@@ -204,6 +214,12 @@ fn share_of_connections() -> f64 {
     (free / held as f64).min(1.0)
 }
 
+impl fmt::Display for Means {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{self:?}")
+    }
+}
+
 impl Means {
     /// Returns whether it only occupies a place of a connection.
     fn holds(self) -> bool {
@@ -236,7 +252,7 @@ impl Attacker {
     async fn run(mut self, end: Instant) {
         let (delay_ms, pause) = (self.random.below(SPREAD_MS), self.means.pause());
         again_and_again(end, delay_ms, pause, async || {
-            let means = format!("{:?}", self.means);
+            let means = self.means.to_string();
             count(&mut self.book.borrow_mut().connections, means);
             self.act().await;
         })
@@ -336,7 +352,7 @@ impl Attacker {
         };
         let mut book = self.book.borrow_mut();
         count(
-            book.answers.entry(format!("{:?}", self.means)).or_default(),
+            book.answers.entry(self.means.to_string()).or_default(),
             code,
         );
     }

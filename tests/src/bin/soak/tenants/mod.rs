@@ -60,7 +60,7 @@ struct Tokens {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
-    arguments.allow("--seconds --addresses --without-tokens --with --seed");
+    arguments.allow("--seconds --addresses --without-tokens --means --with --seed");
     let length = Duration::from_secs(arguments.value("--seconds", 600));
     let sources: usize = arguments.value("--addresses", 1);
     let seed = arguments.random("tenants").next_u64();
@@ -77,6 +77,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     let (attacked, peaks) = node_peaks::during(&cluster, || {
         let processes = [HOLDERS, ASKERS].map(|launcher| {
             let mut command = attackers(launcher, &cluster, &tokens, sources, length, seed);
+            command.args(
+                arguments
+                    .text("--means")
+                    .map(|means| ["--means", means])
+                    .into_iter()
+                    .flatten(),
+            );
             if launcher == HOLDERS {
                 command.arg("--holds");
             }
