@@ -79,6 +79,19 @@ func TestAResultWhoseStoringHasNoAnswerMayBeRepeated(t *testing.T) {
 	}
 }
 
+func TestARetryAfterOneMillisecondHasALongerPause(t *testing.T) {
+	s := script(t, func(w http.ResponseWriter, _ *http.Request, _ map[string]any) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte(`{"code":"overloaded","retryable":true,"retry_after_ms":1}`))
+	})
+	_, _, err := Once(context.Background(), s.client, "key", OnceOptions{Patience: 400 * time.Millisecond},
+		func(context.Context, Turn) (string, error) { return "paid", nil })
+	want(t, err, "overloaded")
+	if begun := len(s.of("POST /v1/idempotency/key/begin")); begun > 22 {
+		t.Errorf("%d requests", begun)
+	}
+}
+
 func TestAResultIsSentWithoutEscapes(t *testing.T) {
 	s := script(t, stub)
 	result := strings.Repeat("<&>", 2000)

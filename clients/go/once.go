@@ -8,6 +8,8 @@ import (
 )
 
 const (
+	// leastAgain is the shortest pause that a response can request.
+	leastAgain = 20 * time.Millisecond
 	// mostStores bounds the requests that store one result.
 	mostStores = 5
 	// completing bounds the storing of a result, over all attempts.
@@ -142,7 +144,7 @@ func (c *Client) begin(ctx context.Context, key string, o OnceOptions) (begun, e
 		}
 		wait := again
 		if failed.RetryAfter > 0 {
-			wait = failed.RetryAfter
+			wait = max(failed.RetryAfter, leastAgain)
 		}
 		if sleep(ctx, min(wait, left)) != nil {
 			if wasSent {

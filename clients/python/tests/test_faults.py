@@ -109,6 +109,18 @@ class Faults(unittest.TestCase):
         empty = len('{"claim":"c","result":}')
         self.assertEqual([size - empty for size, _ in bodies], [15_002, 5, 8])
 
+    def test_a_retry_after_0_ms_has_a_pause(self):
+        begun = []
+
+        def answer(request):
+            begun.append(request.path)
+            return 503, {"code": "overloaded", "retryable": True, "retry_after_ms": 0}
+
+        with self.assertRaises(seqd.Error) as refused:
+            seqd.Client(self.stub(answer).name).once("key", lambda: 1, wait=0.4)
+        self.assertEqual(refused.exception.code, "overloaded")
+        self.assertLessEqual(len(begun), 22)
+
     def test_a_result_after_the_end_of_its_claim_is_too_late(self):
         def answer(request):
             if request.path.endswith("/begin"):

@@ -172,7 +172,7 @@ error_codes! {
          minting window of its worker ended meanwhile",
         "start the members that are down, or repair the network to them: seqd status lists them";
     NoWorkerYet = "no-worker-yet", 503, UNAVAILABLE, true, "The node has no worker ID yet",
-        "the node is leasing a worker, or its minting window begins later, as in a restored cluster",
+        "the node has no worker yet, or its minting window begins later, as in a restored cluster",
         "use another node, or retry in a moment";
     WorkersExhausted = "workers-exhausted", 503, UNAVAILABLE, true, "No worker ID is free",
         "every worker of the layout is leased, or reserved until its last window ends",

@@ -350,7 +350,7 @@ impl Client {
             let response = request.send().await?;
             let status = response.status();
             // The body is read to its end, so that the connection can be reused for the request.
-            response.bytes().await.map(|_| status)
+            read_body(response).await.map(|_| status)
         };
         let reason = match answer.await {
             // A proxy returns such a status if it cannot reach the node.
@@ -454,7 +454,9 @@ fn is_the_same_elsewhere(problem: &Problem) -> bool {
 }
 
 /// Returns the body of a response, or `None` if it is longer than any response of a node.
-async fn read_body(mut response: reqwest::Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
+pub(crate) async fn read_body(
+    mut response: reqwest::Response,
+) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await? {
         if bytes.len() + chunk.len() > MAX_ANSWER_BYTES {

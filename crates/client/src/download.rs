@@ -10,9 +10,9 @@ use std::time::Duration;
 use reqwest::{RequestBuilder, Response};
 use seqd_api::{SNAPSHOT_CONTENT_TYPE, SnapshotHead, SnapshotQuery, op};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
-use crate::client::{Call, Client, innermost, refused, share};
+use crate::client::{Call, Client, innermost, read_body, refused, share};
 use crate::endpoint::Endpoint;
 use crate::error::{Attempt, Error};
 use crate::operations::call_of;
@@ -21,6 +21,9 @@ use crate::round::{Round, Tried, silence};
 /// The time until the response of a node begins. The node writes the snapshot first, which takes
 /// long for millions of records on a slow disk.
 const BUILD_LIMIT: Duration = Duration::from_secs(180);
+
+/// The time limit for the body of a refusal, which is short and follows its head at once.
+const REFUSAL_LIMIT: Duration = Duration::from_millis(1_500);
 
 /// The longest time without a received byte.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
@@ -47,8 +50,10 @@ impl Client {
         let call = call_of::<op::GetSnapshot>(&[], query)?.accept(SNAPSHOT_CONTENT_TYPE);
         let mut round = Round::default();
         let order = self.endpoints().in_turn();
-        for at in &order {
-            let tried = self.download_from(*at, order.len(), &call).await;
+        let mut rest = self.total_limit();
+        for (tried, at) in order.iter().enumerate() {
+            let left = order.len() - tried;
+            let tried = self.download_from(*at, left, &mut rest, &call).await;
             if let Some(result) = round.result(tried) {
                 return result;
             }
@@ -56,9 +61,22 @@ impl Client {
         Err(round.error())
     }
 
-    async fn download_from(&self, at: usize, all: usize, call: &Call) -> Result<Download, Tried> {
-        let limit = silence(share(self.total_limit(), all), all);
-        self.sign_of_life(at, limit).await?;
+    /// Requests the snapshot from one endpoint. `left` endpoints have not been tried, including this
+    /// one. They share `rest`, the remaining time for signs of life.
+    async fn download_from(
+        &self,
+        at: usize,
+        left: usize,
+        rest: &mut Duration,
+        call: &Call,
+    ) -> Result<Download, Tried> {
+        let begun = Instant::now();
+        let sign = self
+            .sign_of_life(at, silence(share(*rest, left), left))
+            .await;
+        // The response has limits of its own, so only the sign of life counts.
+        *rest = rest.saturating_sub(begun.elapsed());
+        sign?;
         let endpoint = self.endpoints().at(at);
         let request = self.request(endpoint, call, NO_LIMIT);
         Download::try_endpoint(endpoint, request).await
@@ -77,10 +95,12 @@ impl Download {
         if status.is_success() {
             return Download::begin(endpoint, response).map_err(Tried::Final);
         }
-        match response.bytes().await {
-            Ok(bytes) => Err(refused(endpoint, status, &bytes)),
-            Err(error) => Err(Tried::Silent(failed(innermost(&error)))),
-        }
+        Err(match timeout(REFUSAL_LIMIT, read_body(response)).await {
+            Ok(Ok(Some(bytes))) => refused(endpoint, status, &bytes),
+            Ok(Ok(None)) => Tried::Silent(failed("sent a response of more than 64 MiB".to_owned())),
+            Ok(Err(error)) => Tried::Silent(failed(innermost(&error))),
+            Err(_) => Tried::Silent(failed("timed out".to_owned())),
+        })
     }
 
     fn begin(endpoint: &Endpoint, response: Response) -> Result<Self, Error> {

@@ -16,6 +16,10 @@ use crate::nonce;
 /// The pause before a failed request is retried.
 const AGAIN: Duration = Duration::from_millis(300);
 
+/// The shortest pause. A response may request a pause of 0 ms, and a waiting caller would then send
+/// requests without a pause.
+const LEAST: Duration = Duration::from_millis(20);
+
 /// The only field of the result of a key whose work was done, but whose result cannot be stored.
 /// The libraries of all languages write and read it.
 const NOT_KEPT: &str = "seqd_result_not_kept";
@@ -201,7 +205,7 @@ impl Client {
                     error => OnceError::Request(error),
                 });
             }
-            let asked = error.retry_after().unwrap_or(AGAIN);
+            let asked = error.retry_after().unwrap_or(AGAIN).max(LEAST);
             sleep(asked.min(until.saturating_duration_since(Instant::now()))).await;
         }
     }

@@ -5,8 +5,8 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `clock`, `clock_steps`, `config`, `connections`, `descriptors`, `durations`, `metrics`,
-//!   `times`: the environment, with clock, configuration, sockets and counters
+//! - `clock`, `clock_steps`, `config`, `connections`, `descriptors`, `durations`, `log_lines`,
+//!   `metrics`, `times`: the environment, with clock, configuration, sockets and counters
 //! - `access`, `admission`, `codes`, `http`, `ports`, `replica`, `tls`: authentication, the checks
 //!   that every request passes, the parsing of requests, and consensus as a trait
 //! - `places`, `sequences`, `minting`: IDs and segments from memory
@@ -32,6 +32,7 @@ mod http;
 #[cfg(test)]
 #[path = "../../../tests/fuzz/kept.rs"]
 mod kept;
+mod log_lines;
 mod metrics;
 mod minting;
 mod node;

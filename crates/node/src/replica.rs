@@ -65,6 +65,10 @@ pub(crate) trait Replica: Send + Sync {
     /// the leader has contact with a quorum.
     fn is_in_touch(&self) -> bool;
 
+    /// The reason why nothing can be proposed; `None` while this node is in contact with a leader
+    /// that has a quorum.
+    fn without_leader(&self) -> Option<ProposeError>;
+
     /// Registers a wait; `None` while this node has no state.
     fn wait_for_turn(&self, wait: Wait) -> Option<Turn>;
 
@@ -297,6 +301,13 @@ impl Replica for Raft {
     fn is_in_touch(&self) -> bool {
         let status = self.status();
         status.caught_up && status.leader.is_some() && status.has_quorum_contact
+    }
+
+    fn without_leader(&self) -> Option<ProposeError> {
+        let status = self.status();
+        let is_led = status.leader.is_some() && status.has_quorum_contact;
+        let detail = "this cluster has no leader with a quorum".to_owned();
+        (!is_led).then(|| name_missing(ProposeError::NoQuorum { detail }, self))
     }
 
     fn wait_for_turn(&self, wait: Wait) -> Option<Turn> {

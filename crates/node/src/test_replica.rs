@@ -276,6 +276,10 @@ impl Replica for TestReplica {
         self.has_quorum.load(Ordering::SeqCst)
     }
 
+    fn without_leader(&self) -> Option<ProposeError> {
+        (!self.is_in_touch()).then(no_quorum)
+    }
+
     fn wait_for_turn(&self, wait: Wait) -> Option<Turn> {
         let has_state = self.has_state.load(Ordering::SeqCst);
         has_state.then(|| self.turns.register(wait))

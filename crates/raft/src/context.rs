@@ -470,6 +470,18 @@ impl NodeContext {
         self.clocks.send_replace(clocks);
     }
 
+    /// Discards the records about nodes that were removed from the cluster.
+    pub(crate) fn discard_removed(&self, view: &dyn ClusterView) {
+        self.peers.retain(|node| !view.is_removed(node));
+        // The view takes a lock of its own, so it is called while no other is held.
+        let mut nodes: Vec<u64> = self.known.lock().keys().copied().collect();
+        nodes.extend(self.diagnosis.nodes());
+        for node in nodes.into_iter().filter(|node| view.is_removed(*node)) {
+            self.known.lock().remove(&node);
+            self.diagnosis.remove(node);
+        }
+    }
+
     pub(crate) fn record_refused(&self, node: u64) {
         self.known.lock().entry(node).or_default().refused = true;
     }

@@ -100,6 +100,15 @@ impl Diagnosis {
         works(received.unwrap_or(self.since))
     }
 
+    pub(crate) fn nodes(&self) -> Vec<u64> {
+        self.links.lock().keys().copied().collect()
+    }
+
+    /// Discards the latest messages of a removed node.
+    pub(crate) fn remove(&self, node: u64) {
+        self.links.lock().remove(&node);
+    }
+
     pub(crate) fn link(&self, node: u64, name: String) -> LinkStatus {
         let links = self.links.lock();
         let seen = links.get(&node);

@@ -44,6 +44,16 @@ impl Failure {
         }
     }
 
+    /// Refuses a response with another number of values than requested, before they are expanded.
+    pub(crate) fn unless_count(received: u64, requested: Option<u64>) -> Result<(), Self> {
+        let requested = requested.unwrap_or(1);
+        if received == requested {
+            return Ok(());
+        }
+        let detail = format!("the response has {received} values, and {requested} were requested");
+        Err(Self::of(exit::FAILURE, "bad-answer", detail))
+    }
+
     pub(crate) fn code(&self) -> &str {
         &self.code
     }

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .client import Client
 
 AGAIN_S = 0.3
+LEAST_AGAIN_S = 0.02
+"""The shortest pause, as a response may request one of 0 ms."""
 MOST_ATTEMPTS = 5
 NOT_KEPT = "seqd_result_not_kept"
 """The only field of the result of a key whose work was done, but whose result cannot be stored."""
@@ -50,7 +52,7 @@ def begin(
             if not may_pass or left <= 0:
                 raise
             asked = error.retry_after_ms
-            time.sleep(min(left, AGAIN_S if asked is None else asked / 1000))
+            time.sleep(min(left, AGAIN_S if asked is None else max(asked / 1000, LEAST_AGAIN_S)))
 
 
 def complete(client: "Client", key: str, claim: str, result: Any) -> Any:

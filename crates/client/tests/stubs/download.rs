@@ -1,12 +1,14 @@
 //! A snapshot is downloaded from the first endpoint that has one, and kept only if it is complete.
 
-use std::net::SocketAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
 use std::time::Duration;
 
 use seqd_client::Error;
 use seqd_client::api::{SnapshotQuery, exit};
 
-use super::{BUSY, answer, answers, client, closed, hung, stub};
+use super::{BUSY, answer, answers, client, closed, hung, response, stub};
 
 const BODY: &[u8] = b"the bytes of a snapshot";
 const HEAD: &str = "seqd-cluster: 01J9\r\nseqd-snapshot-index: 42\r\nseqd-snapshot-term: 3\r\n\
@@ -18,9 +20,31 @@ fn sends(head: &str, body: &[u8]) -> SocketAddr {
     stub(answer(200, head, BODY.len(), body))
 }
 
+/// A node with the snapshot that responds to every request after `wait`, also to `/livez`.
+fn sends_after(wait: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            thread::sleep(wait);
+            let _ = stream.write_all(&response(200, HEAD, BODY.len(), BODY));
+        }
+    });
+    address
+}
+
 /// Returns the bytes, the reported progress and the node, or the error.
 async fn download(addresses: &[SocketAddr]) -> Result<(Vec<u8>, Vec<u64>, String), Error> {
-    let client = client(addresses, Some(Duration::from_secs(20)));
+    download_within(Duration::from_secs(20), addresses).await
+}
+
+async fn download_within(
+    limit: Duration,
+    addresses: &[SocketAddr],
+) -> Result<(Vec<u8>, Vec<u64>, String), Error> {
+    let client = client(addresses, Some(limit));
     let download = client.snapshot(&SnapshotQuery::default()).await?;
     let head = download.head();
     assert_eq!((head.index, head.term, head.rows), (42, 3, 7));
@@ -42,6 +66,15 @@ async fn all_bytes_come_from_the_first_endpoint_that_has_them() {
     assert_eq!(bytes, BODY);
     assert_eq!(progress.last(), Some(&(BODY.len() as u64)));
     assert_eq!(node, "n2");
+}
+
+#[tokio::test]
+async fn the_last_endpoint_gets_all_of_the_remaining_time() {
+    // An equal share of the limit, with half a second for the response of the server, is 0.5 s.
+    let limit = Duration::from_millis(1500);
+    let slow = sends_after(Duration::from_millis(700));
+    let downloaded = download_within(limit, &[closed(), closed(), closed(), slow]).await;
+    assert_eq!(downloaded.unwrap().0, BODY);
 }
 
 #[tokio::test]

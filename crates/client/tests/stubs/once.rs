@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use seqd_client::{OnceError, OnceOptions};
 use serde_json::{Value, json};
 
-use super::client;
+use super::{answer, client, counted};
 
 const MARKER: &str = "seqd_result_not_kept";
 
@@ -184,4 +186,21 @@ async fn a_result_that_resembles_a_marker_is_returned() {
         let value: Value = serde_json::from_str(result).unwrap();
         assert_eq!(once(address, json!(1)).await.unwrap(), value);
     }
+}
+
+#[tokio::test]
+async fn a_retry_after_0_ms_has_a_pause() {
+    let body = r#"{"status":503,"code":"overloaded","retryable":true,"retry_after_ms":0}"#;
+    let (address, requests) = counted(answer(503, "", body.len(), body.as_bytes()));
+    let options = OnceOptions {
+        patience: Duration::from_millis(400),
+        ..OnceOptions::default()
+    };
+    let client = client(&[address], None);
+    let work = |_| async { Ok::<_, String>(1) };
+    let done = client.once("k", &options, work).await;
+    assert!(matches!(done, Err(OnceError::Request(_))), "{done:?}");
+    // One request per 20 ms, and the first and the last one.
+    let requests = requests.load(Ordering::SeqCst);
+    assert!(requests <= 22, "{requests} requests");
 }

@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use seqd_net::Lock;
 use tokio::time::Instant;
 
 use super::context::Arrival;
+use crate::log_lines::LineBudget;
 use crate::times::millis;
-
-/// The most lines per second. If every request is slow, more lines would hide the first ones.
-const LINES_PER_SECOND: u32 = 10;
 
 /// Returns the name of the leader. Called only for a slow request.
 pub(crate) type LeaderName = Box<dyn Fn() -> Option<String> + Send + Sync>;
@@ -19,38 +16,7 @@ pub(crate) struct SlowLog {
     limit: Option<Duration>,
     node: String,
     leader: LeaderName,
-    budget: Lock<Budget>,
-}
-
-/// The lines of the current second.
-struct Budget {
-    second: Instant,
-    lines: u32,
-    omitted: u64,
-}
-
-impl Budget {
-    fn new(now: Instant) -> Budget {
-        Budget {
-            second: now,
-            lines: 0,
-            omitted: 0,
-        }
-    }
-
-    /// Takes a line. Returns the number of lines omitted since the last one; `None` if this line is
-    /// to be omitted.
-    fn take(&mut self, now: Instant) -> Option<u64> {
-        if now - self.second >= Duration::from_secs(1) {
-            (self.second, self.lines) = (now, 0);
-        }
-        if self.lines >= LINES_PER_SECOND {
-            self.omitted += 1;
-            return None;
-        }
-        self.lines += 1;
-        Some(std::mem::take(&mut self.omitted))
-    }
+    budget: LineBudget,
 }
 
 impl SlowLog {
@@ -60,7 +26,7 @@ impl SlowLog {
             limit: (!limit.is_zero()).then_some(limit),
             node: node.to_owned(),
             leader,
-            budget: Lock::new(Budget::new(Instant::now())),
+            budget: LineBudget::new(),
         }
     }
 
@@ -81,7 +47,7 @@ impl SlowLog {
         took: Duration,
         arrival: &Arrival,
     ) {
-        let taken = self.budget.lock().take(Instant::now());
+        let taken = self.budget.take(Instant::now());
         let Some(omitted) = taken else {
             return;
         };
@@ -105,19 +71,6 @@ impl SlowLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_per_second_are_bounded_and_omitted_ones_are_counted() {
-        let begin = Instant::now();
-        let mut budget = Budget::new(begin);
-        for _ in 0..LINES_PER_SECOND {
-            assert_eq!(budget.take(begin), Some(0));
-        }
-        assert_eq!((budget.take(begin), budget.take(begin)), (None, None));
-        let next = begin + Duration::from_secs(1);
-        assert_eq!(budget.take(next), Some(2));
-        assert_eq!(budget.take(next), Some(0));
-    }
 
     #[test]
     fn a_limit_of_zero_means_that_no_request_is_slow() {

@@ -244,10 +244,10 @@ impl Keeper {
     async fn take(&self, seat: &Seat) -> Result<(), MintError> {
         let Some((node, boot)) = self.replica.started() else {
             let detail = "this node is not a running member of its cluster yet".to_owned();
-            return Err(MintError::NoLeaseYet { detail });
+            return Err(self.not_leased(MintError::NoLeaseYet { detail }));
         };
         if !self.clock.is_known() && !is_out!(LeaseWhenKnown) {
-            return Err(MintError::clock_unknown());
+            return Err(self.not_leased(MintError::clock_unknown()));
         }
         let has_datacenters = seat.layout.spec().datacenter_bits > 0;
         let command = Command::Workers(WorkerCommand::TakeLease(TakeLease {
@@ -263,6 +263,14 @@ impl Keeper {
             Outcome::Workers(WorkerOutcome::LeaseTaken(grant)) => self.install(seat, grant),
             other => Err(unexpected(other)),
         }
+    }
+
+    /// The reason why no lease was proposed. A missing leader explains every other one.
+    fn not_leased(&self, reason: MintError) -> MintError {
+        let error = self.replica.without_leader();
+        error.map_or(reason, |error| MintError::NoLeaseYet {
+            detail: format!("this node cannot lease a worker: {error}"),
+        })
     }
 
     fn install(&self, seat: &Seat, grant: LeaseGrant) -> Result<(), MintError> {

@@ -32,6 +32,7 @@ use tokio::time::Instant;
 use super::error::{LockError, RequestError, ServiceError, not_dots, propose, read, unexpected};
 use super::seals::{Seal, secret};
 use crate::config::keys::LimitsSection;
+use crate::log_lines::LineBudget;
 use crate::replica::{Replica, peek};
 
 /// The TTL of a lock if the request has none: much longer than an election or the pause of a
@@ -49,6 +50,8 @@ pub(crate) struct LockService {
     watches: Arc<Pool>,
     /// The requests that wait for their turn.
     waits: Arc<Pool>,
+    /// The warnings about instances without a machine number.
+    pub(super) warnings: LineBudget,
     /// True once this node stops. From then on, no request waits here.
     stopping: watch::Sender<bool>,
 }
@@ -61,6 +64,7 @@ impl LockService {
             waits: Pool::new(limits.tenant_share, acquire::MOST_WAITS),
             withdrawals: Pool::new(limits.tenant_share, MOST_WITHDRAWALS),
             limits,
+            warnings: LineBudget::new(),
             stopping: watch::Sender::new(false),
         }
     }

@@ -25,6 +25,10 @@ use crate::replica::peek;
 /// The most bits of a machine number. More numbers than this could not be held at the same time.
 const MAX_BITS: u32 = 20;
 
+/// The most locks of a namespace. Each request reads all of them, so that one client could occupy a
+/// node with a large namespace.
+const MOST: usize = 10_000;
+
 /// The time for which an instance holds its number after its last guard. The end of a hold
 /// therefore shows the time of this guard.
 pub(crate) const HOLD_MS: u64 = MAX_LOCK_TTL_MS;
@@ -37,6 +41,8 @@ const ATTEMPTS: u32 = 16;
 pub(crate) struct MachinePool {
     /// The common prefix of the names of the locks.
     prefix: String,
+    /// [`MOST`], or fewer in a test.
+    pub(super) most: usize,
 }
 
 /// A number that an instance holds.
@@ -64,7 +70,7 @@ impl MachinePool {
             return Err(RequestError::Invalid(detail).into());
         }
         LockName::new(format!("{prefix}00000000")).map_err(RequestError::invalid)?;
-        Ok(MachinePool { prefix })
+        Ok(MachinePool { prefix, most: MOST })
     }
 
     /// The beginning of the names of a namespace's locks.
@@ -198,7 +204,7 @@ impl LockService {
     }
 
     /// Extends the hold of an instance. Returns `None` if the instance holds no number, and `false`
-    /// if the hold has just ended.
+    /// if the hold has just ended. Both are logged, at most a few times per second.
     pub(crate) async fn guard_machine(
         &self,
         pool: &MachinePool,
@@ -209,10 +215,23 @@ impl LockService {
         let own = peek(&*self.replica, |state| {
             pool.of_instance(state, (instance, caller))
         });
-        match own.flatten() {
-            Some(own) => self.extend_machine(pool, &own, deadline).await.map(Some),
-            None => Ok(None),
+        let is_extended = match own.flatten() {
+            Some(own) => Some(self.extend_machine(pool, &own, deadline).await?),
+            None => None,
+        };
+        if is_extended != Some(true)
+            && let Some(omitted) = self.warnings.take(Instant::now())
+        {
+            tracing::warn!(
+                locks = pool.prefix,
+                instance,
+                omitted = (omitted > 0).then_some(omitted),
+                "compat.cosid: an instance guards a machine number that it does not hold, and \
+                 another instance may have the same number: delete the state folder of the \
+                 instance and restart it"
+            );
         }
+        Ok(is_extended)
     }
 
     /// Ends the hold of an instance. Returns `false` if it holds no number.
@@ -238,6 +257,15 @@ impl LockService {
         pool: &MachinePool,
         deadline: Instant,
     ) -> Result<(), ServiceError> {
+        let (prefix, most) = (&pool.prefix, pool.most);
+        let is_too_large = |state: &State| state.locks(prefix, None).nth(most).is_some();
+        if peek(&*self.replica, is_too_large) == Some(true) {
+            let detail = format!(
+                "more than {most} locks begin with {prefix}, the most of a namespace of machine \
+                 numbers: release some, or use another namespace"
+            );
+            return Err(ServiceError::overloaded(detail, 1_000));
+        }
         let first_end = |state: &State| pool.held(state).map(|(_, holder)| holder.until).min();
         self.read_lasting(first_end, deadline).await.map(drop)
     }

@@ -36,7 +36,8 @@ const LEADERSHIP_LOOK: Duration = Duration::from_secs(1);
 
 /// Draws for requests that have all arrived, before the sender of them gave its promise. If the
 /// round waits, it extends the windows for draws that they are too short for; otherwise, and after
-/// [`EXTENSIONS`], these stay without a result. Returns `None` if this node does not lead; nothing was issued then.
+/// [`EXTENSIONS`], these stay without a result. Returns `None` if this node does not lead; nothing
+/// was issued then.
 pub(super) async fn round(
     node: &Arc<Node>,
     (draws, waits): (&[Draw], bool),
@@ -111,11 +112,9 @@ fn prefetch(node: &Arc<Node>, leader: &Leader<'_>, low: BTreeMap<DrawFrom, u64>)
     if windows.is_prefetching.swap(true, Ordering::AcqRel) {
         return;
     }
-    let (node, term) = (Arc::clone(node), leader.leading.term);
+    let (node, replica) = (Arc::clone(node), Arc::clone(leader.replica));
+    let term = leader.leading.term;
     platform::spawn(async move {
-        let Some(replica) = node.replica() else {
-            return;
-        };
         let leader = Leader::of(&node).filter(|leader| leader.leading.term == term);
         if let Some(leader) = leader
             && let Err(error) = leader.extend(&low, Instant::now() + entry::OWN_LIMIT).await
@@ -206,8 +205,9 @@ impl<'a> Leader<'a> {
     }
 
     /// Has windows granted that have this many values left. Returns the lock on extensions, or
-    /// `None` if this node no longer leads in this term. The extension continues when its caller leaves, and the next one waits
-    /// for its outcome, so that requests that are not answered use up no values.
+    /// `None` if this node no longer leads in this term. The extension continues when its caller
+    /// leaves, and the next one waits for its outcome, so that requests that are not answered use up
+    /// no values.
     async fn extend(
         &self,
         wanted: &BTreeMap<DrawFrom, u64>,

@@ -7,7 +7,8 @@
 //! - against a failing leader, disk or clock: [`fast_failover`], [`elections`], [`disk_watch`],
 //!   [`space_watch`], [`clock_watch`]
 //! - for a node that is being drained: [`hand_over`]
-//! - for this process: [`peers_file`], [`leader_changes`], [`file_sizes`], [`purge`]
+//! - for this process: [`peers_file`], [`leader_changes`], [`file_sizes`], [`purge`] (with
+//!   [`snapshot_turns`])
 
 pub(crate) mod clock_watch;
 pub(crate) mod disk_watch;
@@ -25,6 +26,7 @@ pub(crate) mod ping;
 pub(crate) mod purge;
 pub(crate) mod raise_level;
 pub(crate) mod register_start;
+mod snapshot_turns;
 pub(crate) mod space_watch;
 pub(crate) mod stamp_restoration;
 

@@ -24,7 +24,7 @@ pub(crate) async fn keep(context: Arc<NodeContext>) {
     while !context.is_stopped() {
         next_beat(&context, WRITE_EVERY).await;
         if let Some(view) = context.view() {
-            context.peers.retain(|node| !view.is_removed(node));
+            context.discard_removed(view);
         }
         let version = context.peers.version();
         if version == written {

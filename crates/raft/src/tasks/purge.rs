@@ -19,6 +19,7 @@ use openraft::async_runtime::WatchReceiver;
 use seqd_guards::is_out;
 
 use super::next_beat;
+use super::snapshot_turns::Turn;
 use crate::blocking;
 use crate::context::NodeContext;
 use crate::replica::Replica;
@@ -115,8 +116,9 @@ pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
     while !context.is_stopped() {
         next_beat(&context, EVERY).await;
         let space = &context.disk.space;
-        space.set_log_long(snapshot_if_due(&replica, limits(space)).await);
-        purge_once(&replica, context.settings.snapshot_every, space).await;
+        let every = context.settings.snapshot_every;
+        space.set_log_long(snapshot_if_due(&replica, every, limits(space)).await);
+        purge_once(&replica, every, space).await;
         let applied = replica.applied.index.get();
         if replica.unfinished.is_obsolete(applied) {
             let unfinished = replica.unfinished.clone();
@@ -129,18 +131,27 @@ pub(crate) async fn purge(context: Arc<NodeContext>, replica: Arc<Replica>) {
     }
 }
 
-/// Triggers a snapshot if the log after the latest one has too many bytes, because openraft counts
-/// only entries. Returns whether the log has outgrown the snapshots.
-async fn snapshot_if_due(replica: &Replica, limits: Limits) -> bool {
-    let (log, _) = look(replica, 0);
+/// Triggers a snapshot if it is the node's turn, or if the log after the latest one has too many
+/// bytes. openraft itself triggers one after `every` entries. Returns whether the log has outgrown
+/// the snapshots.
+async fn snapshot_if_due(replica: &Replica, every: u64, limits: Limits) -> bool {
+    let (log, _) = look(replica, every);
     let behind = replica.wal.bytes_after(log.snapshot);
-    if is_snapshot_due(&log, limits, behind)
+    let is_turn = turn(replica).is_due(replica.applied.index.get(), log.snapshot, every);
+    if (is_turn || is_snapshot_due(&log, limits, behind))
         && let Err(error) = replica.raft.trigger().snapshot().await
     {
         tracing::debug!(%error, "no snapshot was taken");
     }
     let unapplied = replica.wal.bytes_after(replica.applied.index.get());
     is_log_long(&log, limits, behind.saturating_sub(unapplied))
+}
+
+fn turn(replica: &Replica) -> Turn {
+    let metrics = replica.raft.metrics();
+    let metrics = metrics.borrow_watched();
+    let members = metrics.membership_config.nodes().map(|(id, _)| *id);
+    Turn::of(replica.node, members)
 }
 
 fn is_snapshot_due(log: &Log, limits: Limits, bytes_behind_snapshot: u64) -> bool {

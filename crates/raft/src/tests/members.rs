@@ -108,6 +108,15 @@ async fn a_removal_counts_the_voters_that_answer_now() {
     let removed = leader.member_remove(cluster.spots[silent].name.clone(), deadline());
     removed.await.unwrap();
     assert_eq!(next(&leader, "orders").await, Some(2));
+    let (context, id) = (&leader.node().context, id_of(cluster.raft(silent)));
+    wait(
+        "the records about the removed node are discarded",
+        || async {
+            let link = context.diagnosis.link(id, String::new());
+            context.peer(id).ping.is_none() && link.error.is_none()
+        },
+    )
+    .await;
     cut.lock().unwrap().clear();
     cluster.stop_all().await;
 }

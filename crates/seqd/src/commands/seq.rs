@@ -270,6 +270,8 @@ async fn next(
         Some(key) => session.client.next_once(name, request, key).await?,
         None => session.client.next(name, request).await?,
     };
+    let counts = answer.ranges.iter().map(|range| range.count);
+    Failure::unless_count(counts.fold(0, u64::saturating_add), request.count)?;
     let mut report = Report::new(&answer)?;
     let values: Vec<String> = answer.each().map(|value| value.to_string()).collect();
     if session.format == Format::Jsonl {

@@ -20,6 +20,8 @@ pub(crate) struct TimestampArgs {
 pub(crate) async fn run(args: TimestampArgs, session: &Session) -> Result<u8, Failure> {
     let request = TimestampsRequest { count: args.count };
     let answer = session.client.timestamps(&request).await?;
+    let received = answer.last.saturating_sub(answer.first).saturating_add(1);
+    Failure::unless_count(received, args.count)?;
     let values: Vec<u64> = (answer.first..=answer.last).collect();
     let item = |value: &u64| json!({ "timestamp": value.to_string() });
     let mut report = Report::new(&answer)?

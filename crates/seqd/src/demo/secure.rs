@@ -80,12 +80,13 @@ impl Secured {
     /// The shell commands that make a shell a client of the demo.
     pub(crate) fn how_to(&self, nodes: &[NodePlan]) -> String {
         let urls: Vec<String> = nodes.iter().map(|node| node.url(true)).collect();
-        let (cacert, token) = (self.cacert.display(), self.token.display());
+        let (cacert, token) = (shell_word(&self.cacert), shell_word(&self.token));
         format!(
-            "  export SEQD_ENDPOINTS={all}\n  export SEQD_CACERT={cacert} SEQD_TOKEN_FILE={token}\n  \
+            "  export SEQD_ENDPOINTS={all}\n  \
+             export SEQD_CACERT={cacert} SEQD_TOKEN_FILE={token}\n  \
              seqd status\n  seqd access create --scope allocate:order. --description shop\n  \
-             curl --cacert $SEQD_CACERT -H \"Authorization: Bearer $(cat $SEQD_TOKEN_FILE)\" \
-             {first}/v1/id\n",
+             curl --cacert \"$SEQD_CACERT\" \
+             -H \"Authorization: Bearer $(cat \"$SEQD_TOKEN_FILE\")\" {first}/v1/id\n",
             all = urls.join(","),
             first = urls.first().map_or("", String::as_str),
         )
@@ -103,10 +104,56 @@ impl Secured {
     }
 }
 
+/// The path as one word of a POSIX shell.
+fn shell_word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:@%+=,-".contains(c);
+    if text.chars().all(is_plain) {
+        return text.into_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 fn write_token(path: &Path) -> Result<(), Failure> {
     let secret = seqd_node::new_secret().map_err(|error| {
         let path = path.display();
         Failure::failed(format!("cannot make {path}: {error}"))
     })?;
     tls::write(path, &format!("{secret}\n"), 0o600)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    /// Runs the printed assignments and returns the values, as a program that the shell starts
+    /// receives them.
+    fn exported(folder: &Path) -> String {
+        let text = Secured::of(folder).how_to(&[]);
+        let lines: Vec<&str> = text.lines().take(2).collect();
+        let print = r#"printf '%s|%s' "$SEQD_CACERT" "$SEQD_TOKEN_FILE""#;
+        let shell = Command::new("sh")
+            .args(["-c", &format!("{}\n{print}", lines.join("\n"))])
+            .output()
+            .unwrap();
+        String::from_utf8(shell.stdout).unwrap()
+    }
+
+    #[test]
+    fn printed_commands_quote_paths_for_a_shell() {
+        for folder in ["/tmp/demo-1", "/tmp/a demo", "/tmp/it's $HOME;\"*"] {
+            let expected = format!("{folder}/tls/ca.crt|{folder}/token");
+            assert_eq!(exported(Path::new(folder)), expected);
+        }
+        let plain = Secured::of(Path::new("/tmp/demo-1")).how_to(&[]);
+        assert!(
+            plain.contains(" SEQD_CACERT=/tmp/demo-1/tls/ca.crt "),
+            "{plain}"
+        );
+        for part in [r#" "$SEQD_CACERT" "#, r#" $(cat "$SEQD_TOKEN_FILE")" "#] {
+            assert!(plain.contains(part), "{plain}");
+        }
+    }
 }

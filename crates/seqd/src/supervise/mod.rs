@@ -171,15 +171,9 @@ impl Supervised {
             () = sleep(STARTS) => {}
             _ = guardian.wait() => {}
         }
-        // Without a holder the guardian ends the command, or starts none. A guardian that could not
-        // start the command has printed the reason.
+        // Without a holder the guardian ends the command, or starts none.
         drop(listener);
-        let code = guardian.wait().await.map_or(1, code_of);
-        Err(Failure::of(
-            code,
-            "command-not-started",
-            "the command was not started",
-        ))
+        Err(not_started(guardian).await)
     }
 
     /// Reports a renewed hold: the command may run until its new end.
@@ -221,6 +215,19 @@ impl Supervised {
     }
 }
 
+/// Waits for the end of a guardian that has not reported the start of its command. It is not killed,
+/// because it may have started the command, and alone can end it.
+async fn not_started(mut guardian: Child) -> Failure {
+    let pid = guardian.id().and_then(|id| i32::try_from(id).ok());
+    if let Some(pid) = pid.and_then(Pid::from_raw) {
+        // A suspended guardian ends the command only after SIGCONT.
+        let _ = kill_process(pid, Signal::CONT);
+    }
+    // A guardian that could not start the command has printed the reason.
+    let code = guardian.wait().await.map_or(1, code_of);
+    Failure::of(code, "command-not-started", "the command was not started")
+}
+
 /// The exit code of a shell: 128 plus the signal for a killed process.
 fn code_of(status: ExitStatus) -> u8 {
     let code = status.code();
@@ -230,6 +237,8 @@ fn code_of(status: ExitStatus) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::timeout;
+
     use super::*;
 
     #[cfg(target_os = "linux")]
@@ -241,5 +250,22 @@ mod tests {
         assert_eq!(still_there(program.clone()), program);
         let replaced = folder.path().join("seqd (deleted)");
         assert_eq!(still_there(replaced), Path::new("/proc/self/exe"));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_suspended_guardian_continues_and_ends() {
+        let guardian = Command::new("sh")
+            .args(["-c", "kill -STOP $$; exit 7"])
+            .spawn()
+            .unwrap();
+        let status = format!("/proc/{}/stat", guardian.id().unwrap());
+        let is_suspended = async {
+            while !std::fs::read_to_string(&status).unwrap().contains(") T ") {
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(STARTS, is_suspended).await.unwrap();
+        assert_eq!(not_started(guardian).await.exit, 7);
     }
 }

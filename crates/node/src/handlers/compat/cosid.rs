@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use jiff::SignedDuration;
 use seqd_api::{ErrorCode, Mode, NextRequest, Problem, SequenceSpec, Typed as _, op};
+use seqd_state::MAX_LOCK_OWNER_BYTES;
 use serde_json::json;
 
 use super::{JSON, mint, response, spring};
@@ -47,6 +48,12 @@ impl Instance {
             (_, Some(host), Some(port)) => format!("{host}:{port}"),
             _ => return Err(invalid("instanceId can not be null!")),
         };
+        if id.len() > MAX_LOCK_OWNER_BYTES {
+            let length = id.len();
+            let detail =
+                format!("an instance has at most {MAX_LOCK_OWNER_BYTES} bytes, not {length}");
+            return Err(invalid(detail));
+        }
         let is_stable = from.field("stable").as_deref() == Some("true");
         Ok(Instance { id, is_stable })
     }
@@ -121,18 +128,11 @@ async fn guard(node: &Services, from: &Foreign) -> Result<String, Refused> {
         let by = (admitted.tenant, admitted.deadline);
         node.locks.guard_machine(&pool, &instance.id, by).await
     });
-    let refused = match guarded.await? {
-        Some(true) => return Ok(String::new()),
-        Some(false) => Refused::Lost,
-        None => Refused::NotFound,
-    };
-    tracing::warn!(
-        namespace = from.param(),
-        instance = instance.id,
-        "compat.cosid: an instance guards a machine number that it does not hold, and another \
-         instance may have the same number: delete the state folder of the instance and restart it"
-    );
-    Err(refused)
+    match guarded.await? {
+        Some(true) => Ok(String::new()),
+        Some(false) => Err(Refused::Lost),
+        None => Err(Refused::NotFound),
+    }
 }
 
 async fn revert(node: &Services, from: &Foreign) -> Result<String, Refused> {

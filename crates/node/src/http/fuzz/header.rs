@@ -188,6 +188,10 @@ impl Replica for Fixed {
         Ok(())
     }
 
+    fn without_leader(&self) -> Option<ProposeError> {
+        None
+    }
+
     fn wait_for_turn(&self, _: Wait) -> Option<Turn> {
         None
     }

@@ -114,6 +114,23 @@ async fn no_lease_is_taken_before_the_clock_is_known() {
     story.mint(1).await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn without_a_leader_the_reason_for_no_lease_is_the_missing_quorum() {
+    let (story, _said) = among(agreement(0, None));
+    story.replica.set_quorum(false);
+    let error = story.mint(1).await.unwrap_err();
+    assert_eq!(error.code(), ErrorCode::NoWorkerYet);
+    let words = error.to_string();
+    assert!(
+        words.contains("cannot lease a worker: 1 of 3 voters"),
+        "{words}"
+    );
+    story.replica.set_quorum(true);
+    story.pass(300).await;
+    let words = story.mint(1).await.unwrap_err().to_string();
+    assert!(words.contains("has not compared its clock"), "{words}");
+}
+
 /// After a crash at that moment, a start with a corrected clock would otherwise wait for the mark.
 #[tokio::test(start_paused = true)]
 async fn the_mark_of_a_clock_that_is_wrong_lies_in_the_right_time() {

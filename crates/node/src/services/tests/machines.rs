@@ -106,3 +106,20 @@ async fn a_number_that_is_reserved_by_a_lock_is_not_taken() {
     }
     assert_eq!(numbers.take("a", STALE_MS).await, None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_with_more_locks_than_a_request_may_read_is_refused() {
+    let mut numbers = Numbers::begin();
+    numbers.pool.most = 2;
+    for (number, instance) in (0..).zip(["a", "b", "c"]) {
+        assert_eq!(numbers.take(instance, STALE_MS).await, Some(number));
+    }
+    let by = (Tenant::OPERATOR, soon());
+    let guarded = numbers.locks.guard_machine(&numbers.pool, "a", by).await;
+    assert!(
+        matches!(guarded, Err(ServiceError::Overloaded { .. })),
+        "{guarded:?}"
+    );
+    numbers.pool.most = 3;
+    assert_eq!(numbers.guard("a").await, Some(true));
+}
