@@ -376,9 +376,8 @@ impl Client {
         self.total_limit
     }
 
-    /// Builds the request of `call` for this endpoint, with `limit` as the time for the response.
-    /// The server receives a deadline that leaves time for its response about a missed deadline. It
-    /// receives none if the caller set none and the server's default is short enough.
+    /// Builds the request of `call` for this endpoint, with `limit` as the time for the response. The
+    /// server gets a shorter deadline, unless its default is short enough and the caller set none.
     pub(crate) fn request(
         &self,
         endpoint: &Endpoint,
@@ -447,8 +446,7 @@ fn requires_tls(problem: &Problem) -> bool {
     problem.extra.get(TLS_REQUIRED) == Some(&Value::Bool(true))
 }
 
-/// Returns whether every node would return the same response. The holder of a lock is the same on
-/// all nodes.
+/// Returns whether every node would return the same response, such as the holder of a lock.
 fn is_the_same_elsewhere(problem: &Problem) -> bool {
     &*problem.code == ErrorCode::LockHeld.as_str()
 }

@@ -19,7 +19,7 @@ fn a_node_that_hangs_is_passed_by_every_command() {
     ]);
     let list = format!("{},{}", hung.local_addr().unwrap(), well.address);
     let run = |line: &[&str]| texts(&seqd(&list, &[line, &["--timeout", "10s"]].concat(), ""));
-    let (code, stdout, stderr) = run(&["seq", "next", "a"]);
+    let (code, stdout, stderr) = run(&["seq", "next", "a", "--count", "2"]);
     assert_eq!((code, stdout.as_str()), (0, "1\n2\n"), "{stderr}");
     let (code, stdout, stderr) = run(&["id"]);
     assert_eq!((code, stdout.as_str()), (0, "7\n"), "{stderr}");
