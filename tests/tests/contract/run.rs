@@ -17,8 +17,8 @@ use crate::pattern::{Names, ensure};
 use crate::script::{Kind, Script, Step, words_of};
 use crate::vocabulary;
 
-/// The time limit of `until` and of a leadership that all know. A node applies the entries of its leader within milliseconds, and on
-/// a busy machine within this time.
+/// The time limit of `until`, and until all members name one leader. A node applies the entries of
+/// its leader within milliseconds, and on a busy machine within this time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The options for both runs of a command with a dry run.
