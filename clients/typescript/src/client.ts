@@ -8,6 +8,8 @@ import { asError, sleep } from "./time.js";
 import { Transport, type Fetch } from "./transport.js";
 
 const AGAIN_MS = 300;
+/** The shortest pause, as a response may request one of 0 ms. */
+const LEAST_AGAIN_MS = 20;
 const MOST_ATTEMPTS = 5;
 /** The only field of the result of a key whose work was done, but whose result cannot be stored. */
 const NOT_KEPT = "seqd_result_not_kept";
@@ -268,7 +270,7 @@ export class Client {
         const error = asError(failed);
         const left = until - performance.now();
         if (!(error.retryable || error.code === "outcome-unknown") || left <= 0) throw error;
-        await sleep(Math.min(left, error.retryAfterMs ?? AGAIN_MS));
+        await sleep(Math.min(left, Math.max(error.retryAfterMs ?? AGAIN_MS, LEAST_AGAIN_MS)));
       }
     }
   }

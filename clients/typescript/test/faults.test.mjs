@@ -100,6 +100,18 @@ test("a port with TLS has not received the request", async (t) => {
   await assert.rejects(new Client([tls, refusing]).next("a"), code("invalid-argument"));
 });
 
+test("a retry after 0 ms has a pause", async (t) => {
+  let begun = 0;
+  const url = await stub(t, () => {
+    begun += 1;
+    return [503, { status: 503, code: "overloaded", retryable: true, retry_after_ms: 0 }];
+  });
+  const done = new Client(url).once("key", () => 1, { wait: 0.4 });
+  await assert.rejects(done, code("overloaded"));
+  // One request per 20 ms, and a few, because a timer may end a millisecond early.
+  assert.ok(begun <= 30, `${begun} requests`);
+});
+
 test("a result after the end of its claim is too late", async (t) => {
   const url = await stub(t, ({ path }) => {
     if (path.endsWith("/begin")) return [200, { state: "first", claim: "c", token: "1", attempt: 1 }];

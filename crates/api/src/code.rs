@@ -100,8 +100,8 @@ error_codes! {
          web page of another origin attempts a change",
         "have an administrator create a token that permits it: seqd access create";
     NotFound = "not-found", 404, NOT_FOUND, false, "It does not exist",
-        "there is no such path, sequence, member, layout, key, token or code; using a name does \
-         not create it",
+        "there is no such path, sequence, member, layout, key, token or code; under `/v1`, \
+         using a name does not create it",
         "the hint has the nearest name, or the command that creates the object";
     AlreadyExists = "already-exists", 409, CONFLICT, false, "It exists with another definition",
         "the name exists with another definition, or was deleted and had another definition",
@@ -179,8 +179,8 @@ error_codes! {
         "wait for the time in `Retry-After`; stop nodes that are not needed";
     ClockBehind = "clock-behind", 503, UNAVAILABLE, true, "The clock is behind the last ID",
         "the node's clock is behind its last ID, so it issues no IDs, one-time tokens or worker \
-         leases; or the clock of a restored cluster's leader is before the last entry of the \
-         backup",
+         leases; or the last timestamp is too far ahead of the clock; or the clock of a restored \
+         cluster's leader is before the last entry of the backup",
         "use another node, and check this node's clock: chronyc tracking; if the clock is correct \
          and was ahead before: seqd worker reset NODE";
     ClockSkewed = "clock-skewed", 503, UNAVAILABLE, true, "The clock disagrees with the other nodes",

@@ -88,6 +88,8 @@ pub struct Operation {
     pub about: &'static str,
     /// The permission that the caller's token needs, if authentication is enabled.
     pub need: Need,
+    /// The fields of the request type. Each may be a query key.
+    pub fields: &'static [&'static str],
     /// The media types of the response. The first is the default.
     pub media: &'static [Media],
     /// The status of a successful response, and a second one if there are two.
@@ -150,6 +152,7 @@ impl Operation {
             path: "",
             about: "",
             need,
+            fields: &[],
             media: JSON,
             statuses: &[200],
             allocates: false,

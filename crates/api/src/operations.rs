@@ -10,6 +10,7 @@
 use crate::code::ErrorCode as E;
 use crate::json_text::JsonText;
 use crate::operation::{JSON_FIRST, Media, Method, Operation, Repeat, TEXT_FIRST, Typed};
+use crate::request::Request;
 use crate::scope::{Need, Scope};
 use crate::wire::*;
 
@@ -421,6 +422,7 @@ macro_rules! rows {
                 method: Method::$method,
                 path: $path,
                 about: concat!($($about),+),
+                fields: <$Request as Request>::FIELDS,
                 ..$row
             };
         })+

@@ -213,10 +213,17 @@ async fn all(client: &Client, layout: &str, past: bool) -> Result<Vec<Worker>, E
     loop {
         let page = client.workers(&query).await?;
         all.extend(page.items);
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
+        if page.next_cursor.is_none() {
             return Ok(all);
         }
+        if page.next_cursor == query.cursor {
+            return Err(Error::BadAnswer {
+                endpoint: client.last_answered().to_string(),
+                status: 200,
+                reason: "the cursor of the next page is that of the same page".to_owned(),
+            });
+        }
+        query.cursor = page.next_cursor;
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seqd_raft::{Phase, Raft, Report};
+use seqd_raft::{NodeReport, Phase, Raft};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::clock_steps::ClockSteps;
@@ -40,7 +40,7 @@ pub(crate) async fn keep_fresh(raft: Raft, minters: Arc<Minters>, health: Arc<He
             let now = minted.back().copied().unwrap_or_default();
             minters.measured(now.saturating_sub(before));
         }
-        raft.set_report(Report {
+        raft.set_report(NodeReport {
             workers: minters.held(),
             more_workers: minters.more_held(),
             ids_per_second: minters.ids_per_second(),

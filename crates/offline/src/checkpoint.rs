@@ -15,7 +15,7 @@ use super::files::DISK;
 use super::private_folder::private_folder;
 use super::reports::{CheckpointReport, EntryId, Problem, members, unreadable_code};
 use seqd_store::checkpoint::{self, Opened, Place, TakeRows};
-use seqd_store::faults::is_newer;
+use seqd_store::disk_errors::is_newer;
 use seqd_store::records::{LogIdRecord, StoredMembershipRecord, restore_position};
 
 const CURRENT: &str = "CURRENT";

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use seqd_store::faults::is_newer;
+use seqd_store::disk_errors::is_newer;
 use seqd_store::stop::Stop;
 
 /// The reason why a tool failed, with a code for programs and a remedy for people.

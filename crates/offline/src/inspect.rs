@@ -15,7 +15,7 @@ use super::reports::{
     SegmentSummary, Sizes, SnapshotSummary, Torn, VoteReport,
 };
 use seqd_store::checkpoint::folder_bytes;
-use seqd_store::faults::named;
+use seqd_store::disk_errors::named;
 use seqd_store::folder::{BootRecord, FORMAT, Identity, RefusedRecord, is_a_format};
 use seqd_store::records::PeersRecord;
 use seqd_store::records::{self, LogIdRecord, VoteRecord};

@@ -20,7 +20,7 @@ use super::files::small_file;
 use super::replay::Replayed;
 use super::reports::Problem;
 use super::takeover::Source;
-use seqd_store::faults::is_of_the_machine;
+use seqd_store::disk_errors::is_of_the_machine;
 use seqd_store::folder::{BootRecord, Folder, Identity};
 use seqd_store::records::{self, LogIdRecord, PeersRecord};
 use seqd_store::snapshot_file;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Serialize, Serializer};
 
-use seqd_store::faults::is_newer;
+use seqd_store::disk_errors::is_newer;
 use seqd_store::records::{LogIdRecord, StoredMembershipRecord, VoteRecord};
 
 /// The content of a data folder.

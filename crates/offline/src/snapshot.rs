@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::error::OfflineError;
 use super::files::DISK;
 use super::reports::{MemberReport, members, unreadable_code};
-use seqd_store::faults::named;
+use seqd_store::disk_errors::named;
 use seqd_store::records::restore_position;
 use seqd_store::snapshot_file::SnapshotReader;
 

@@ -4,7 +4,7 @@
 //! The table only serves to refuse starts, so a lost or damaged file is harmless apart from the
 //! lost records. A file of a newer program is an error and stays unchanged.
 
-use seqd_store::faults::is_newer;
+use seqd_store::disk_errors::is_newer;
 use seqd_store::folder::Folder;
 use seqd_store::stop::Stop;
 

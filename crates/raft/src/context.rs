@@ -26,7 +26,7 @@ use crate::clocks::Clocks;
 use crate::diagnosis::Diagnosis;
 use crate::disk_health::DiskHealth;
 use crate::draining::Draining;
-use crate::handle::{Phase, Report, Settings, Stop, StopReason};
+use crate::handle::{NodeReport, Phase, Settings, Stop, StopReason};
 use crate::messages::{Ping, Stopping};
 use crate::other_cluster::OtherCluster;
 use crate::storage::opening::Began;
@@ -80,7 +80,7 @@ pub(crate) struct NodeContext {
     clocks: watch::Sender<Clocks>,
     /// The state with which this start began; unset until its log is open.
     pub(crate) began: OnceLock<Began>,
-    pub(crate) report: Lock<Report>,
+    pub(crate) report: Lock<NodeReport>,
     /// Notified when this node takes an identity.
     pub(crate) identity_taken: tokio::sync::Notify,
     /// Held while the log is created or opened, even if the future that waits for it is dropped. A

@@ -207,7 +207,7 @@ pub enum Role {
 
 /// The part of a node's pings that reports its own state; sent to its peers once a second.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
+pub struct NodeReport {
     /// The first worker that the node holds, by layout.
     pub workers: BTreeMap<String, u32>,
     /// The further workers that the node holds, by layout, if there are any.
@@ -312,7 +312,7 @@ pub struct MemberStatus {
     /// The number of committed entries that the member then had yet to apply, by its own count.
     pub behind: Option<u64>,
     /// The member's last report.
-    pub report: Option<Report>,
+    pub report: Option<NodeReport>,
     /// The version of the member's binary, as last received.
     pub version: Option<String>,
     /// The member's wall clock minus this node's, milliseconds; `None` while unknown.

@@ -22,7 +22,7 @@
 //! - `bootstrap`, `confirm`, `leadership`, `node`, `stopping_together`: the parts of a node around
 //!   its replica, and confirmations of its leadership
 //! - `proposer`, `draws`, `status`: proposals and reads, and the status that a node reports
-//! - `export`, `membership`, `others_facts`: backups, and changes of the members
+//! - `doctor_facts`, `export`, `membership`: backups, and changes of the members
 //! - `tasks`: the background tasks of a running node
 //! - `receive`: the peers' port
 //! - `start`: the order of a start
@@ -40,8 +40,8 @@ pub use crate::diagnosis::FactsSource;
 pub use crate::draws::DrawError;
 pub use crate::export::{Export, Pieces, SnapshotError};
 pub use crate::handle::{
-    ChangeOfMembers, LinkStatus, MAY_BE_BEHIND, MemberError, MemberStatus, Options, Peer, Phase,
-    ProposeError, Report, Role, Settings, Status, StorageStats,
+    ChangeOfMembers, LinkStatus, MAY_BE_BEHIND, MemberError, MemberStatus, NodeReport, Options,
+    Peer, Phase, ProposeError, Role, Settings, Status, StorageStats,
 };
 #[cfg(any(test, fuzzing))]
 pub use crate::messages::fuzz;
@@ -61,6 +61,7 @@ mod context;
 mod conversation;
 mod diagnosis;
 mod disk_health;
+mod doctor_facts;
 mod draining;
 mod draws;
 mod export;
@@ -78,7 +79,6 @@ mod network;
 mod node;
 mod openraft_config;
 mod other_cluster;
-mod others_facts;
 mod peer_stops;
 mod platform;
 mod pool;

@@ -13,7 +13,7 @@ use seqd_state::codec::frame::Frame;
 use seqd_state::{ClusterMs, Draw, Drawn};
 use serde::{Deserialize, Serialize};
 
-use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report};
+use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, NodeReport, ProposeError};
 use crate::records::{EntryRecord, LogIdRecord, StoredMembershipRecord, VoteRecord};
 
 // The kinds are 68 to 95, and 111. A message whose form changes is removed from the table and
@@ -360,7 +360,7 @@ pub(crate) struct Ping {
     pub(crate) applied: u64,
     /// The number of committed entries that the sender has yet to apply, by its own count.
     pub(crate) behind: u64,
-    pub(crate) report: Report,
+    pub(crate) report: NodeReport,
     /// The sender's wall clock when it wrote this message, Unix milliseconds.
     pub(crate) wall_ms: u64,
     /// The sender's table of the positions that nodes have acknowledged.

@@ -11,17 +11,17 @@ use tokio::time::Instant;
 
 use crate::clocks::Clocks;
 use crate::diagnosis::FactsSource;
+use crate::doctor_facts;
 use crate::draws::DrawError;
 use crate::export::{self, Export, SnapshotError};
 use crate::handle::{
-    ChangeOfMembers, LinkStatus, MemberError, MemberStatus, Options, Phase, ProposeError, Report,
-    Status, Stop, StorageStats,
+    ChangeOfMembers, LinkStatus, MemberError, MemberStatus, NodeReport, Options, Phase,
+    ProposeError, Status, Stop, StorageStats,
 };
 use crate::membership;
 use crate::messages::{Changed, MemberChange, Stopping};
 #[cfg(test)]
 use crate::node::Node;
-use crate::others_facts;
 #[cfg(test)]
 use crate::proposer::ProposalBatcher;
 use crate::space;
@@ -193,7 +193,7 @@ impl Raft {
     }
 
     /// Sets the report that this node sends to its peers from now on.
-    pub fn set_report(&self, report: Report) {
+    pub fn set_report(&self, report: NodeReport) {
         *self.inner.node.context.report.lock() = report;
     }
 
@@ -212,7 +212,7 @@ impl Raft {
     /// Requests the facts of the other members, at the same time, over the peers' connections.
     /// Returns them with the members' names, or the reasons why a member did not answer.
     pub async fn facts_of_others(&self, limit: Duration) -> Vec<(String, Result<Vec<u8>, String>)> {
-        others_facts::gather(&self.inner.node, limit).await
+        doctor_facts::gather(&self.inner.node, limit).await
     }
 
     /// Adds, updates, promotes, demotes, removes or drains a member. Returns its status: at the

@@ -45,7 +45,7 @@ impl FirstError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::faults::is_of_the_kernel;
+    use crate::disk_errors::is_of_the_kernel;
 
     #[test]
     fn the_first_error_is_the_one_that_is_reported() {

@@ -28,7 +28,7 @@ use seqd_disk::{Disk, create_dir_durable, read_file, replace_file};
 use seqd_state::codec::{self, Versioned};
 use serde::{Deserialize, Serialize};
 
-use crate::faults::newer;
+use crate::disk_errors::newer;
 use crate::records::{Member, PeersRecord};
 use crate::stop::{Stop, StopReason};
 

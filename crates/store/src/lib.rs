@@ -7,14 +7,14 @@
 //!
 //! Layers, lowest first. A module imports only from its own layer and from those below it:
 //!
-//! - `faults`, `first_error`: errors of the disk
+//! - `disk_errors`, `first_error`: errors of the disk
 //! - `checkpoint`, `records`, `stop`: the state in sled, the records of consensus, and why a node
 //!   stops
 //! - `cluster_id`, `folder`, `snapshot_file`: the data folder and its files
 
 pub mod checkpoint;
 pub mod cluster_id;
-pub mod faults;
+pub mod disk_errors;
 pub mod first_error;
 pub mod folder;
 #[cfg(any(test, fuzzing))]

@@ -13,7 +13,7 @@ use seqd_state::codec::{self, Bytes, CodecError, Versioned};
 use seqd_state::{EncodedEntry, LogPosition};
 use serde::{Deserialize, Serialize};
 
-use crate::faults::newer;
+use crate::disk_errors::newer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VoteRecord {

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use seqd_wal::{FailedStep, WalError, WalFailure};
 
-use crate::faults::{is_newer, is_of_the_kernel, is_out_of_handles};
+use crate::disk_errors::{is_newer, is_of_the_kernel, is_out_of_handles};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StopReason {
@@ -272,7 +272,7 @@ mod tests {
 
     use super::*;
     use crate::checkpoint::guarded;
-    use crate::faults::{in_file, newer};
+    use crate::disk_errors::{in_file, newer};
 
     #[test]
     fn every_reason_has_a_code_of_its_own() {

@@ -98,12 +98,14 @@ impl Preparer {
             Stage::Filling(_) => {}
             Stage::Idle => {
                 self.stage = Stage::Filling(0);
-                self.run(Job::Begin { number, len });
+                let made = self.run(Job::Begin { number, len });
+                self.hold(made);
             }
         }
         if let Stage::Filling(before) = &mut self.stage {
             *before = upto;
-            self.run(Job::Fill { upto });
+            let made = self.run(Job::Fill { upto });
+            self.hold(made);
         }
     }
 
@@ -112,22 +114,17 @@ impl Preparer {
     /// sync is repeated, and the disk may have space again.
     pub(crate) fn take(&mut self, number: SegmentNumber, len: u64) -> Result<Prepared, WalFailure> {
         if matches!(self.stage, Stage::Filling(_)) {
-            self.run(Job::Fill { upto: u64::MAX });
-            self.receive(number);
+            let made = self.finish(number);
+            self.hold(Some(made));
         }
         match mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Ready(ready) if ready.number == number && ready.len >= len => return Ok(ready),
             Stage::Ready(unfit) => unfit.discard(&*self.disk),
             Stage::Filling(_) | Stage::Idle => {}
         }
-        match &mut self.maker {
-            Run::Inline(maker) => maker.create(number, len),
-            Run::Thread(helper) => {
-                helper.send(Job::Begin { number, len });
-                helper.send(Job::Fill { upto: u64::MAX });
-                helper.receive(number)
-            }
-            Run::Ended => Err(gone(number)),
+        match self.run(Job::Begin { number, len }) {
+            Some(failed) => failed,
+            None => self.finish(number),
         }
     }
 
@@ -135,30 +132,33 @@ impl Preparer {
         self.run(Job::Remove(numbers));
     }
 
-    fn run(&mut self, job: Job) {
+    /// Performs a job. Returns the segment that it has finished, or its failure, unless the thread
+    /// performs it.
+    fn run(&mut self, job: Job) -> Option<Result<Prepared, WalFailure>> {
         match &mut self.maker {
-            Run::Inline(maker) => {
-                if let Some(made) = maker.perform(job) {
-                    self.hold(made);
-                }
+            Run::Inline(maker) => maker.perform(job),
+            Run::Thread(helper) => {
+                helper.send(job);
+                None
             }
-            Run::Thread(helper) => helper.send(job),
-            Run::Ended => {}
+            Run::Ended => None,
         }
     }
 
-    /// Waits for the segment that was begun.
-    fn receive(&mut self, number: SegmentNumber) {
-        if let Run::Thread(helper) = &self.maker {
-            let made = helper.receive(number);
-            self.hold(made);
-        }
+    /// Fills the segment that was begun to its end, and waits for it.
+    fn finish(&mut self, number: SegmentNumber) -> Result<Prepared, WalFailure> {
+        let made = self.run(Job::Fill { upto: u64::MAX });
+        made.unwrap_or_else(|| match &self.maker {
+            Run::Thread(helper) => helper.receive(number),
+            Run::Inline(_) | Run::Ended => Err(gone(number)),
+        })
     }
 
-    fn hold(&mut self, made: Result<Prepared, WalFailure>) {
+    fn hold(&mut self, made: Option<Result<Prepared, WalFailure>>) {
         self.stage = match made {
-            Ok(prepared) => Stage::Ready(prepared),
-            Err(error) => {
+            None => return,
+            Some(Ok(prepared)) => Stage::Ready(prepared),
+            Some(Err(error)) => {
                 tracing::warn!(%error, "cannot prepare the next segment");
                 Stage::Idle
             }
@@ -241,10 +241,6 @@ impl Maker {
                 None
             }
         }
-    }
-
-    fn create(&self, number: SegmentNumber, len: u64) -> Result<Prepared, WalFailure> {
-        Prepared::create(&*self.disk, &self.dir, number, len, &self.seeds)
     }
 
     /// Each removal is made durable before the next one, so that a power cut leaves no gap. After a

@@ -147,6 +147,14 @@ fn unfit_machine_requests_are_refused() {
     ] {
         assert_eq!(refusal(&ask(&cluster, 0, "POST", &path)), "400", "{path}");
     }
+    let instance = |bytes| machine("shop", &"a".repeat(bytes), 10, "PT5M");
+    number(&ask(&cluster, 0, "POST", &instance(128)));
+    for method in ["POST", "PATCH", "DELETE"] {
+        let reply = ask(&cluster, 0, method, &instance(129));
+        assert_eq!(refusal(&reply), "400", "{method}");
+        let words = "an instance has at most 128 bytes, not 129";
+        assert!(reply.body.contains(words), "{}", reply.body);
+    }
     assert_eq!(ask(&cluster, 0, "GET", "/machines/shop").status, 405);
 }
 

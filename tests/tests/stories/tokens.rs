@@ -45,8 +45,12 @@ fn changes_are_logged_with_their_author_and_without_secrets() {
     caller
         .send("PUT", 0, "/v1/sequences/bill", Some(&definition))
         .refused(403, "forbidden");
-    let metrics = Caller::operator(&cluster).get("/metrics").ok().body;
-    let config = Caller::operator(&cluster).get("/v1/config").ok().body;
+    let operator = Caller::operator(&cluster);
+    operator
+        .send("DELETE", 0, "/v1/tokens?token=1A2b3C4d5E6pasted", None)
+        .refused(400, "unknown-field");
+    let metrics = operator.get("/metrics").ok().body;
+    let config = operator.get("/v1/config").ok().body;
     let (list, _) = run(&["access", "list"]);
     assert!(
         list.contains(&id) && list.contains("admin:order."),
@@ -67,6 +71,8 @@ fn changes_are_logged_with_their_author_and_without_secrets() {
     line(&["audit: PUT /v1/sequences/order.eu", &who, "201"]);
     line(&["audit: PUT /v1/sequences/bill", &who, "403"]);
     line(&[&format!("audit: DELETE /v1/access/{id}"), "operator", "200"]);
+    line(&["audit: DELETE /v1/tokens?...", "operator", "400"]);
+    assert!(!log.contains("pasted"), "{log}");
 
     let secret = token.rsplit('_').next().expect("its secret");
     let stored = binary::files_below(&cluster.node(0).data()).expect("the folder");

@@ -77,10 +77,10 @@ requests! {
         /// If true, the node responds from its own state, which may be outdated, without contacting
         /// the leader.
         stale: bool as "Flag",
-        /// With `wait_ms`, the response is sent when the token of the first holder differs from
-        /// this one. 0 means no holder.
+        /// A fencing token, or 0 for no holder. With `wait_ms`, the response is sent when the first
+        /// holder's token differs from it.
         other_than: u64 as "OptionalDecimal",
-        /// The longest wait for that in milliseconds, up to 60000.
+        /// The longest wait for this change in milliseconds, up to 60000.
         wait_ms: u64 as "Lenient",
     }
 }

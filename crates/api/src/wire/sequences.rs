@@ -50,21 +50,21 @@ requests! {
     SequenceSpec {
         /// `segment` (each node has its own range, the default), `strict` (values increase across
         /// all nodes, through the Raft log) or `ordered` (values increase across all nodes, from
-        /// memory).
+        /// memory). Cannot be changed.
         mode: Mode,
-        /// The first value.
+        /// The first value. Cannot be changed.
         start: i64 as "OptionalDecimal",
-        /// The step. Negative for a descending sequence, never zero.
+        /// The step. Negative for a descending sequence, never zero. Cannot be changed.
         increment: i64 as "OptionalDecimal",
         /// The smallest value.
         min: i64 as "OptionalDecimal",
         /// The largest value.
         max: i64 as "OptionalDecimal",
-        /// If true, it begins again after its last value.
+        /// If true, it begins again after its last value. Cannot be changed.
         cycle: bool as "Flag",
         /// The size of the ranges of a segment sequence.
         segment: SegmentSpec as "Object::<SegmentSpec>",
-        /// A description for people, at most 1024 bytes. Ignored if the sequence exists.
+        /// A description for people, at most 1024 bytes. PUT ignores it if the sequence exists.
         description: String,
     }
 }

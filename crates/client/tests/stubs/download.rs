@@ -3,12 +3,14 @@
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use seqd_client::Error;
 use seqd_client::api::{SnapshotQuery, exit};
 
-use super::{BUSY, answer, answers, client, closed, hung, response, stub};
+use super::{
+    BUSY, Stub, answer, answers, assert_was_cut, client, closed, endless, hung, response, stub,
+};
 
 const BODY: &[u8] = b"the bytes of a snapshot";
 const HEAD: &str = "seqd-cluster: 01J9\r\nseqd-snapshot-index: 42\r\nseqd-snapshot-term: 3\r\n\
@@ -96,4 +98,25 @@ async fn a_response_that_is_not_a_snapshot_is_refused() {
     let bare = sends("seqd-cluster: 01J9\r\n", BODY);
     let error = download(&[bare]).await.unwrap_err();
     assert!(error.to_string().contains("seqd-snapshot-index"), "{error}");
+}
+
+#[tokio::test]
+async fn a_refusal_without_end_is_not_read_to_its_end() {
+    let (address, sent) = endless(404);
+    let limit = Duration::from_secs(60);
+    let error = download_within(limit, &[address]).await.unwrap_err();
+    assert!(matches!(error, Error::NoAnswer(_)), "{error}");
+    // The first response is that to `/livez`.
+    assert_was_cut(&sent, 2);
+}
+
+#[tokio::test]
+async fn a_refusal_whose_body_never_arrives_leads_to_the_next_endpoint() {
+    let head = response(500, "", INTERNAL.len(), b"");
+    let refuses = stub(Stub::SendAndHang(head));
+    let started = Instant::now();
+    let (bytes, ..) = download(&[refuses, sends(HEAD, BODY)]).await.unwrap();
+    assert_eq!(bytes, BODY);
+    // The stub ends the connection after a minute.
+    assert!(started.elapsed() < Duration::from_secs(30));
 }

@@ -1,18 +1,21 @@
 //! The selection of endpoints, and the error if none of them gives a good response.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use seqd_client::Error;
 use seqd_client::api::{IdQuery, LockQuery, NextRequest, exit};
 
-use super::{BUSY, Stub, answer, answers, client, closed, counted, hung, response, stub};
+use super::{
+    BUSY, Stub, answer, answers, assert_was_cut, client, closed, counted, endless, hung, response,
+    stub,
+};
 
 /// Half of it is enough for a stub on a busy machine.
 const TIMEOUT: Option<Duration> = Some(Duration::from_secs(5));
+/// Half of it is enough to read 64 MiB on a busy machine.
+const PATIENT: Option<Duration> = Some(Duration::from_secs(60));
 const ID: &str = r#"{"id":"7","layout":"default","worker":1,"node":"n1","news":true}"#;
 const NEXT: &str =
     r#"{"ranges":[],"first":"1","last":"2","count":2,"increment":"1","mode":"strict"}"#;
@@ -189,31 +192,20 @@ async fn a_redirect_is_an_error_and_is_not_followed() {
 
 #[tokio::test]
 async fn an_answer_without_end_is_not_read_to_its_end() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endless = listener.local_addr().unwrap();
-    let sent = thread::spawn(move || {
-        let mut sent = 0_u64;
-        for stream in listener.incoming().take(1) {
-            let mut stream = stream.unwrap();
-            let _ = stream.read(&mut [0; 4096]);
-            let head = b"HTTP/1.1 200 X\r\ncontent-length: 1099511627776\r\n\r\n\"";
-            stream.write_all(head).unwrap();
-            let part = vec![b'x'; 1 << 20];
-            while stream.write_all(&part).is_ok() {
-                sent += part.len() as u64;
-            }
-        }
-        sent
-    });
-    let patient = Some(Duration::from_secs(60));
-    let asked = client(&[endless], patient);
-    let error = asked.id(&IdQuery::default()).await.unwrap_err();
-    assert!(
-        error.to_string().contains("the response is longer than"),
-        "{error}"
-    );
-    drop(asked);
-    // The runtime closes the connection, so it must not be blocked here.
-    let sent = tokio::task::spawn_blocking(|| sent.join().unwrap()).await;
-    assert!(sent.unwrap() < 128 << 20);
+    let (address, sent) = endless(200);
+    let asked = client(&[address], PATIENT).id(&IdQuery::default()).await;
+    let text = asked.unwrap_err().to_string();
+    assert!(text.contains("the response is longer than"), "{text}");
+    assert_was_cut(&sent, 1);
+}
+
+#[tokio::test]
+async fn a_sign_of_life_without_end_is_not_read_to_its_end() {
+    let (address, sent) = endless(200);
+    let request = NextRequest::default();
+    let asked = client(&[address], PATIENT).next("a", &request).await;
+    let text = asked.unwrap_err().to_string();
+    assert!(text.contains("the response is longer than"), "{text}");
+    // The first response is that to `/livez`.
+    assert_was_cut(&sent, 2);
 }

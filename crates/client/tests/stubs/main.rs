@@ -10,8 +10,8 @@ mod routes;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ const BUSY: &str = r#"{"status":503,"code":"overloaded","detail":"full","retryab
 enum Stub {
     Send(Vec<u8>),
     SendAfter(Duration, Vec<u8>),
+    SendAndHang(Vec<u8>),
     Hang,
     Close,
 }
@@ -55,6 +56,10 @@ fn counted(what: Stub) -> (SocketAddr, Arc<AtomicUsize>) {
                     thread::sleep(*wait);
                     let _ = stream.write_all(answer);
                 }
+                Stub::SendAndHang(answer) => {
+                    stream.write_all(answer).unwrap();
+                    thread::sleep(Duration::from_secs(60));
+                }
                 Stub::Hang => thread::sleep(Duration::from_secs(60)),
                 Stub::Close => {}
             }
@@ -67,6 +72,42 @@ fn counted(what: Stub) -> (SocketAddr, Arc<AtomicUsize>) {
 fn hung() -> (SocketAddr, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     (listener.local_addr().unwrap(), listener)
+}
+
+/// The number of bytes that were sent in each response so far.
+type Sent = Arc<Mutex<Vec<usize>>>;
+
+/// A node that responds to every request, also to `/livez`, with this status and a body without
+/// end.
+fn endless(status: u16) -> (SocketAddr, Sent) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let sent = Sent::default();
+    let counts = Arc::clone(&sent);
+    thread::spawn(move || {
+        for (number, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.unwrap();
+            let _ = stream.read(&mut [0; 4096]);
+            counts.lock().unwrap().push(0);
+            let counts = Arc::clone(&counts);
+            thread::spawn(move || {
+                let _ = stream.write_all(&response(status, "", 1 << 40, b"\""));
+                let part = vec![b'x'; 1 << 20];
+                while stream.write_all(&part).is_ok() {
+                    counts.lock().unwrap()[number] += part.len();
+                }
+            });
+        }
+    });
+    (address, sent)
+}
+
+/// Asserts the number of responses, and that the client stopped reading each of them soon after its
+/// limit of 64 MiB.
+fn assert_was_cut(sent: &Sent, responses: usize) {
+    let sent = sent.lock().unwrap();
+    assert_eq!(sent.len(), responses);
+    assert!(sent.iter().all(|bytes| *bytes < 128 << 20), "{sent:?}");
 }
 
 /// A response that announces this many bytes and has this body.

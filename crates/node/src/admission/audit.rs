@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use seqd_api::without_secret;
+use seqd_api::{Operation, without_secret};
 
 use super::sender::Sender;
 use crate::access::Caller;
@@ -16,6 +16,9 @@ use crate::connections::ClientConnection;
 /// The most bytes of a target that are logged, several times those of a usual request. Escaping
 /// makes up to five bytes of one.
 const MOST_TARGET: usize = 512;
+
+/// The query keys that every path accepts.
+const OF_EVERY_PATH: [&str; 2] = ["dry_run", "timeout_ms"];
 
 /// The logged details of a request, recorded before the request is read. Dropping it writes the
 /// line.
@@ -80,6 +83,20 @@ impl Drop for Audit {
     }
 }
 
+/// The target without the parts of the query that the operation does not declare: its caller may
+/// have given a lease, a claim or a one-time token there.
+pub(crate) fn declared(target: &str, operation: &Operation) -> String {
+    let Some((path, query)) = target.split_once('?') else {
+        return target.to_owned();
+    };
+    let parts = query.split('&').map(|part| {
+        let key = part.split('=').next().unwrap_or_default();
+        let is_declared = OF_EVERY_PATH.contains(&key) || operation.fields.contains(&key);
+        if is_declared { part } else { "..." }
+    });
+    format!("{path}?{}", parts.collect::<Vec<_>>().join("&"))
+}
+
 /// The beginning of a long target.
 fn cut(target: Cow<'_, str>) -> Cow<'_, str> {
     if target.len() <= MOST_TARGET {
@@ -105,7 +122,23 @@ fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use seqd_api::{Typed as _, op};
+
     use super::*;
+
+    #[test]
+    fn only_declared_parts_of_a_query_are_logged() {
+        let shown = |target| declared(target, op::BreakLock::ROW);
+        assert_eq!(shown("/v1/locks/a/break"), "/v1/locks/a/break");
+        assert_eq!(
+            shown("/v1/locks/a/break?lease=7.1f2e&dry_run=1"),
+            "/v1/locks/a/break?...&dry_run=1"
+        );
+        assert_eq!(shown("/v1/locks/a/break?7.1f2e"), "/v1/locks/a/break?...");
+        let tokens = "/v1/tokens?tenant=operator&token=1A2b3C4d5E6secret&timeout_ms=9";
+        let expected = "/v1/tokens?tenant=operator&...&timeout_ms=9";
+        assert_eq!(declared(tokens, op::DeleteOneTimeTokens::ROW), expected);
+    }
 
     #[test]
     fn a_long_target_is_cut() {

@@ -15,7 +15,7 @@ mod refusals;
 mod sender;
 mod serving;
 
-pub(crate) use audit::Audit;
+pub(crate) use audit::{Audit, declared};
 pub(crate) use closing::Closing;
 pub(crate) use gate::{Admission, Admitted, ProtocolRequest, is_audited, while_let_in};
 pub(crate) use hold_back::hold_back;

@@ -209,7 +209,7 @@ table! {
         election: (Duration, Duration), List, Some("400ms,800ms"), durations,
             "shortest and longest election timeout";
         snapshot_every: u64, Number, Some("20000"), |given| number(given, 100..=100_000_000),
-            "log entries between two snapshots";
+            "the most log entries between two snapshots of a node";
     }
     clock: ClockSection {
         // In a window of less than a second, the extension, itself a round of consensus, would use

@@ -20,8 +20,8 @@ use super::negotiate::choose;
 use super::request::{PathOf, Request, is_without_body};
 use super::response::Response;
 use crate::admission::{
-    Audit, Sender, check, confirm, has_place, hold_back, is_audited, lanes, recheck, while_let_in,
-    without_names,
+    Audit, Sender, check, confirm, declared, has_place, hold_back, is_audited, lanes, recheck,
+    while_let_in, without_names,
 };
 use crate::connections::ClientConnection;
 
@@ -313,9 +313,9 @@ impl<S> Endpoint<S> {
         let caller = sender.caller;
         let audit = is_audited(self.operation).then(|| {
             let target = request.uri().path_and_query();
-            let target = target.map_or("", PathAndQuery::as_str);
+            let target = declared(target.map_or("", PathAndQuery::as_str), self.operation);
             let id = arrival.id.to_str().unwrap_or("-");
-            let audit = Audit::of(request.method().as_str(), target, &sender, id);
+            let audit = Audit::of(request.method().as_str(), &target, &sender, id);
             match arrival.trace.ids() {
                 Some(ids) => audit.with_trace(ids.trace, ids.parent),
                 None => audit,

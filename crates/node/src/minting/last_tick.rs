@@ -15,7 +15,7 @@ use std::time::Duration;
 use seqd_disk::{Disk, OsDisk, ReadOnly, sibling};
 use seqd_idgen::{MARK_EVERY_MS, StoredMark, WallMs};
 use seqd_state::codec::{self, Versioned};
-use seqd_store::faults::is_newer;
+use seqd_store::disk_errors::is_newer;
 use seqd_store::folder::read_checked;
 use seqd_store::stop::Stop;
 use serde::{Deserialize, Serialize};

@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use seqd_store::faults::is_newer;
+use seqd_store::disk_errors::is_newer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio_util::codec::{Decoder, Encoder};
 

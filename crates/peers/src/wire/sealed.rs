@@ -112,7 +112,7 @@ mod tests {
         let (found, message) = unseal(&bytes).unwrap();
         assert_eq!(found, envelope());
         let error = decode::<Question>(message).err().unwrap();
-        assert!(seqd_store::faults::is_newer(&error), "{error}");
+        assert!(seqd_store::disk_errors::is_newer(&error), "{error}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use seqd_peers::wire::sealed;
 use seqd_state::codec::Versioned;
 use seqd_state::codec::frame::read_all;
 use seqd_state::{Command, Outcome, codec};
-use seqd_store::faults::is_newer;
+use seqd_store::disk_errors::is_newer;
 
 use super::*;
 use crate::records::{EntryRecord, Restore, StoredMembershipRecord};

@@ -10,7 +10,7 @@ use seqd_peers::wire::incoming::{Body, Collected};
 use seqd_peers::wire::sealed;
 use seqd_peers::wire::transport::{MESSAGE_BYTES, Rejection, RejectionCode};
 use seqd_state::codec::Versioned;
-use seqd_store::faults::is_newer;
+use seqd_store::disk_errors::is_newer;
 use tokio::sync::Semaphore;
 
 use crate::conversation;

@@ -11,7 +11,7 @@ use seqd_peers::wire::incoming::Body;
 use seqd_peers::wire::sealed::decode;
 use seqd_peers::wire::transport::Rejection;
 use seqd_state::codec::Versioned;
-use seqd_store::faults::is_of_the_kernel;
+use seqd_store::disk_errors::is_of_the_kernel;
 use seqd_store::snapshot_file::Receiver;
 use tokio::sync::OwnedSemaphorePermit;
 

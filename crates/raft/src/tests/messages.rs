@@ -26,7 +26,7 @@ use seqd_store::records::{
 };
 
 use super::harness::{create, name};
-use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, ProposeError, Report, Role};
+use crate::handle::{ChangeOfMembers, MemberError, MemberStatus, NodeReport, ProposeError, Role};
 use crate::messages::*;
 
 /// The lines of the file (names, kinds, versions and bytes), and the kinds.
@@ -103,8 +103,8 @@ fn member(name: &str) -> Member {
     }
 }
 
-fn report() -> Report {
-    Report {
+fn report() -> NodeReport {
+    NodeReport {
         workers: [(text("default"), 9)].into(),
         more_workers: [(text("default"), vec![10, 12])].into(),
         ids_per_second: 7,

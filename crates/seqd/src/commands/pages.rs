@@ -15,6 +15,18 @@ use crate::session::Session;
 pub(super) trait Paged {
     /// The cursor of the page. `None` for the first page.
     fn cursor(&mut self) -> &mut Option<String>;
+
+    /// Goes on to the next page. Returns whether there is one. A cursor that leads to the same page
+    /// is refused, because the list would have no end.
+    fn turn(&mut self, next: Option<String>) -> Result<bool, Failure> {
+        if next.is_some() && *self.cursor() == next {
+            let detail = "the cursor of the next page is that of the same page";
+            return Err(Failure::of(exit::FAILURE, "bad-answer", detail));
+        }
+        let has_more = next.is_some();
+        *self.cursor() = next;
+        Ok(has_more)
+    }
 }
 
 macro_rules! paged {
@@ -52,8 +64,7 @@ pub(super) async fn up_to<Q: Paged, T>(
     let has_more = loop {
         let next = page(&query).await?;
         items.extend(next.items);
-        let has_more = next.next_cursor.is_some();
-        *query.cursor() = next.next_cursor;
+        let has_more = query.turn(next.next_cursor)?;
         if !has_more || items.len() as u64 >= limit {
             break has_more;
         }
@@ -109,7 +120,7 @@ pub(super) async fn delete<Q: Paged>(
         if deleted > 0 {
             session.note(&format!("deleted {deleted} {what} before the error"));
         }
-        return Err(error.into());
+        return Err(error);
     }
     session.note(&format!("deleted {deleted} {what}"));
     if session.format.is_json() {
@@ -128,18 +139,18 @@ pub(super) async fn delete<Q: Paged>(
 async fn delete_pages<Q: Paged>(
     mut query: Q,
     mut page: impl AsyncFnMut(&Q) -> Result<DeletedPage, Error>,
-) -> (u64, Result<(), Error>) {
+) -> (u64, Result<(), Failure>) {
     let mut deleted = 0;
     loop {
-        match page(&query).await {
-            Err(error) => return (deleted, Err(error)),
-            Ok(next) => {
-                deleted += next.deleted;
-                *query.cursor() = next.next_cursor;
-            }
-        }
-        if query.cursor().is_none() {
-            return (deleted, Ok(()));
+        let next = match page(&query).await {
+            Ok(next) => next,
+            Err(error) => return (deleted, Err(error.into())),
+        };
+        deleted += next.deleted;
+        match query.turn(next.next_cursor) {
+            Ok(true) => {}
+            Ok(false) => return (deleted, Ok(())),
+            Err(failure) => return (deleted, Err(failure)),
         }
     }
 }
@@ -151,7 +162,7 @@ mod tests {
     fn page(deleted: u64, is_last: bool) -> DeletedPage {
         DeletedPage {
             deleted,
-            next_cursor: (!is_last).then(|| "next".to_owned()),
+            next_cursor: (!is_last).then(|| format!("after {deleted}")),
         }
     }
 
@@ -180,5 +191,22 @@ mod tests {
         let (deleted, ended) = delete_pages(query, async |_| pages.pop().unwrap()).await;
         assert_eq!(deleted, 5);
         assert!(ended.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_cursor_of_the_same_page_ends_a_deletion_and_a_list() {
+        let query = KeysQuery::default();
+        let same = || Ok::<_, Error>(page(2, false));
+        let (deleted, ended) = delete_pages(query, async |_| same()).await;
+        assert_eq!(deleted, 4);
+        assert_eq!(ended.unwrap_err().code(), "bad-answer");
+        let same = || {
+            let next_cursor = Some("next".to_owned());
+            let items = vec![7];
+            Ok::<_, Error>(Page { items, next_cursor })
+        };
+        let query = KeysQuery::default();
+        let listed = all(query, async |_| same()).await;
+        assert_eq!(listed.unwrap_err().code(), "bad-answer");
     }
 }

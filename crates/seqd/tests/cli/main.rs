@@ -93,6 +93,42 @@ fn each_answer_has_its_exit_code() {
 }
 
 #[test]
+fn more_values_than_requested_are_refused_before_they_are_listed() {
+    const MANY: u64 = 1 << 63;
+    let next = format!(
+        r#"{{"ranges":[{{"first":"1","last":"9","count":{MANY}}}],"first":"1","last":"9",
+        "count":{MANY},"increment":"1","mode":"strict"}}"#
+    );
+    let timestamps = format!(r#"{{"first":"1","last":"{MANY}","count":{MANY},"physical_ms":0}}"#);
+    let stub = Stub::new(vec![
+        ("POST /v1/sequences/order/next", 200, next),
+        ("POST /v1/timestamps/next", 200, timestamps),
+    ]);
+    let counts = format!("the response has {MANY} values, and 1 were requested");
+    for args in [&["seq", "next", "order"][..], &["timestamp"]] {
+        let (code, stdout, stderr) = run(&stub, args);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{args:?}");
+        assert_eq!(stderr, format!("error: {counts} (bad-answer)\n"));
+    }
+}
+
+#[test]
+fn a_list_with_the_same_cursor_again_is_refused() {
+    let page = || r#"{"items":[],"next_cursor":"a"}"#.to_owned();
+    let stub = Stub::new(vec![
+        ("GET /v1/sequences", 200, page()),
+        ("GET /v1/layouts", 200, page()),
+        ("GET /v1/locks", 200, page()),
+    ]);
+    for kind in ["seq", "layout", "lock"] {
+        let (code, stdout, stderr) = run(&stub, &[kind, "list"]);
+        assert_eq!((code, stdout.as_str()), (1, ""), "{kind}: {stderr}");
+        assert!(stderr.contains("(bad-answer)"), "{kind}: {stderr}");
+    }
+    assert_eq!(stub.asked().len(), 6);
+}
+
+#[test]
 fn errors_are_json_where_data_would_be() {
     let stub = Stub::failing(404, "not-found", false);
     let (code, stdout, stderr) = run(&stub, &["seq", "next", "a", "-o", "json"]);

@@ -20,7 +20,7 @@ use super::record::Format;
 use super::sled_store::guarded;
 use super::take_rows::take_all;
 use super::{Between, Checkpoint, Place, Row, StateStore, TakeRows};
-use crate::faults::is_of_the_machine;
+use crate::disk_errors::is_of_the_machine;
 
 /// The deadline of an open. A checkpoint of two million rows takes a few seconds if it is in the
 /// page cache.

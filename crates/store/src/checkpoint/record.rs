@@ -9,7 +9,7 @@ use seqd_state::codec::{self, Versioned};
 use serde::{Deserialize, Serialize};
 
 use super::Checkpoint;
-use crate::faults::newer;
+use crate::disk_errors::newer;
 
 /// The owner of the rows. Written when the folder is created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use std::thread::{self, Scope, ScopedJoinHandle};
 use seqd_state::StateLoader;
 
 use super::{StateStore, Tally};
-use crate::faults::newer;
+use crate::disk_errors::newer;
 
 /// The size of a batch of rows that is passed between the threads: large enough that the transfer
 /// costs nothing, and small enough that the rows are still in the processor's cache.

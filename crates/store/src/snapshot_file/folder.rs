@@ -7,7 +7,7 @@ use seqd_disk::{Disk, sibling};
 
 use super::reader::{summary, verify};
 use super::{SnapshotFile, file_name, invalid};
-use crate::faults::is_of_the_machine;
+use crate::disk_errors::is_of_the_machine;
 
 /// The number of snapshots to keep: the newest, and the previous one in case the newest becomes
 /// unreadable.

@@ -12,7 +12,7 @@ use super::{
     SnapshotHeader, invalid,
 };
 use crate::checkpoint::{MAX_ROW_BYTES, Row, Tally, VisitRow};
-use crate::faults::{in_file, is_newer, named, newer};
+use crate::disk_errors::{in_file, is_newer, named, newer};
 
 /// A snapshot whose header has been read and verified.
 pub struct SnapshotReader {

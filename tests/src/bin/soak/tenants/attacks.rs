@@ -132,9 +132,23 @@ impl Orders {
     }
 }
 
+/// Fails if `--means` has a name that is not understood.
+pub(super) fn allow_means(arguments: &Arguments) {
+    let names = MEANS.map(|(means, _)| means.to_string());
+    let given = arguments.text("--means").map(|text| text.split(','));
+    let mut given = given.into_iter().flatten();
+    let unknown = given.find(|given| names.iter().all(|name| name != given));
+    let names = names.join(",");
+    assert!(
+        unknown.is_none(),
+        "{unknown:?} is not understood; {names} are"
+    );
+}
+
 /// The body of the process that `tenants` starts.
 pub(crate) fn attack(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow("--addresses --token --revoked --sources --seconds --seed --holds --means");
+    allow_means(arguments);
     let text = |name: &str| arguments.text(name).unwrap_or_default().to_owned();
     let orders = Orders {
         addresses: text("--addresses").split(',').map(str::to_owned).collect(),

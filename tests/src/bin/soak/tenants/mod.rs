@@ -61,6 +61,7 @@ struct Tokens {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Violation> {
     arguments.allow("--seconds --addresses --without-tokens --means --with --seed");
+    attacks::allow_means(arguments);
     let length = Duration::from_secs(arguments.value("--seconds", 600));
     let sources: usize = arguments.value("--addresses", 1);
     let seed = arguments.random("tenants").next_u64();

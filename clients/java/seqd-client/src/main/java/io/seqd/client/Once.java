@@ -7,6 +7,8 @@ import java.util.Map;
 /** Work that is performed once per key, no matter how many callers request it and how often (docs/IDEMPOTENCY.md). */
 public final class Once {
     private static final long AGAIN_MS = 300;
+    /** The shortest pause, as a response may request one of 0 ms. */
+    private static final long LEAST_AGAIN_MS = 20;
     /** The only field of the result of a key whose work was done, but whose result cannot be stored. */
     private static final String NOT_KEPT = "seqd_result_not_kept";
     private static final int LONGEST_REASON = 100;
@@ -122,7 +124,8 @@ public final class Once {
                 long left = (until - System.nanoTime()) / 1_000_000;
                 boolean mayPass = failed.retryable() || failed.isUnanswered();
                 if (mayPass && left > 0) {
-                    if (Hold.hasSlept(Math.min(failed.retryAfterMs() < 0 ? AGAIN_MS : failed.retryAfterMs(), left))) {
+                    long asked = failed.retryAfterMs() < 0 ? AGAIN_MS : failed.retryAfterMs();
+                    if (Hold.hasSlept(Math.min(Math.max(asked, LEAST_AGAIN_MS), left))) {
                         continue;
                     }
                     failed = IdGenerator.interrupted();

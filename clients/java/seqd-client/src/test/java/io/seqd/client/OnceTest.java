@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -64,6 +65,19 @@ class OnceTest {
             SeqdException failed = assertThrows(SeqdException.class, () -> once(node, 1));
             assertEquals("outcome-unknown", failed.code());
             assertTrue(failed.getMessage().contains("the work was done"), failed.getMessage());
+        }
+    }
+
+    @Test
+    void aRetryAfter0MsHasAPause() {
+        String busy = "{\"status\":503,\"code\":\"overloaded\",\"retryable\":true,\"retry_after_ms\":0}";
+        try (Stub node = new Stub(request -> new Stub.Response(503, busy))) {
+            Once.Options options = Once.Options.of("f").withPatience(Duration.ofMillis(400));
+            Client client = Client.builder(node.endpoint()).build();
+            SeqdException failed = assertThrows(SeqdException.class, () -> client.once("key", options, turn -> 1));
+            assertEquals("overloaded", failed.code());
+            // One request per 20 ms, and the first and the last one.
+            assertTrue(node.requests.size() <= 22, node.requests.size() + " requests");
         }
     }
 
