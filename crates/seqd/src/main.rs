@@ -14,7 +14,7 @@
 //! - `backup`, `commands`, `supervise`: the commands
 //! - `demo`, `reload`, `server`: nodes in this process
 //! - `cli`, `suggestions`: from a command line to a command
-//! - `next`: a binary of its own, at the next level of formats, for tests of upgrades
+//! - `next_level`: a binary of its own, at the next level of formats, for tests of upgrades
 
 mod arguments;
 mod backup;
