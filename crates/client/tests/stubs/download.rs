@@ -72,9 +72,9 @@ async fn all_bytes_come_from_the_first_endpoint_that_has_them() {
 
 #[tokio::test]
 async fn the_last_endpoint_gets_all_of_the_remaining_time() {
-    // An equal share of the limit, with half a second for the response of the server, is 0.5 s.
-    let limit = Duration::from_millis(1500);
-    let slow = sends_after(Duration::from_millis(700));
+    // An equal share of the limit, with half a second for the response of the server, is 2 s.
+    let limit = Duration::from_millis(7500);
+    let slow = sends_after(Duration::from_secs(3));
     let downloaded = download_within(limit, &[closed(), closed(), closed(), slow]).await;
     assert_eq!(downloaded.unwrap().0, BODY);
 }
