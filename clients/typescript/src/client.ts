@@ -133,6 +133,9 @@ export class Client {
     do {
       const page: Json = await this.call(operation, [], { ...fields, cursor });
       yield* page.items;
+      if (page.next_cursor && page.next_cursor === cursor) {
+        throw new SeqdError("bad-answer", "the cursor of the next page is that of the same page");
+      }
       cursor = page.next_cursor ?? null;
     } while (cursor);
   }

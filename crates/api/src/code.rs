@@ -101,7 +101,7 @@ error_codes! {
         "have an administrator create a token that permits it: seqd access create";
     NotFound = "not-found", 404, NOT_FOUND, false, "It does not exist",
         "there is no such path, sequence, member, layout, key, token or code; under `/v1`, \
-         using a name does not create it",
+         `next` does not create a sequence",
         "the hint has the nearest name, or the command that creates the object";
     AlreadyExists = "already-exists", 409, CONFLICT, false, "It exists with another definition",
         "the name exists with another definition, or was deleted and had another definition",
@@ -178,9 +178,9 @@ error_codes! {
         "every worker of the layout is leased, or reserved until its last window ends",
         "wait for the time in `Retry-After`; stop nodes that are not needed";
     ClockBehind = "clock-behind", 503, UNAVAILABLE, true, "The clock is behind the last ID",
-        "the node's clock is behind its last ID, so it issues no IDs, one-time tokens or worker \
-         leases; or the last timestamp is too far ahead of the clock; or the clock of a restored \
-         cluster's leader is before the last entry of the backup",
+        "the node's clock is behind its last ID or timestamp, so it issues none of them, and no \
+         one-time tokens or worker leases; or the clock of a restored cluster's leader is before \
+         the last entry of the backup",
         "use another node, and check this node's clock: chronyc tracking; if the clock is correct \
          and was ahead before: seqd worker reset NODE";
     ClockSkewed = "clock-skewed", 503, UNAVAILABLE, true, "The clock disagrees with the other nodes",

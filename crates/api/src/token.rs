@@ -40,7 +40,7 @@ pub struct TokenError {
 }
 
 impl Token {
-    /// Parses a token: 32 to 512 characters of `A-Z a-z 0-9 - . _ ~ + /`, then any number of `=`
+    /// Parses a token: 32 to 512 characters: `A-Z a-z 0-9 - . _ ~ + /`, and `=` only at the end
     /// (RFC 6750).
     ///
     /// # Errors

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Optional, Union
 
+from .errors import Error
+
 Json = Dict[str, Any]
 Number = Union[int, str]
 
@@ -22,9 +24,12 @@ class Operations:
         while True:
             page = self.call(operation, *path, cursor=cursor, **fields)
             yield from page["items"]
-            cursor = page.get("next_cursor")
-            if not cursor:
+            following = page.get("next_cursor")
+            if not following:
                 return
+            if following == cursor:
+                raise Error("bad-answer", "the cursor of the next page is that of the same page")
+            cursor = following
 
     # IDs
 

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use seqd_client::Error;
 use seqd_client::api::{IdQuery, LockQuery, NextRequest, exit};
+use seqd_client::{Error, Verifier};
 
 use super::{
     BUSY, Stub, answer, answers, assert_was_cut, client, closed, counted, endless, hung, response,
@@ -208,4 +208,12 @@ async fn a_sign_of_life_without_end_is_not_read_to_its_end() {
     assert!(text.contains("the response is longer than"), "{text}");
     // The first response is that to `/livez`.
     assert_was_cut(&sent, 2);
+}
+
+#[tokio::test]
+async fn leases_whose_next_page_is_the_same_page_are_refused() {
+    let same = answers(200, r#"{"items":[],"next_cursor":"a"}"#);
+    let verifier = Verifier::of(&client(&[same], TIMEOUT), "default", true).await;
+    let text = verifier.err().unwrap().to_string();
+    assert!(text.contains("is that of the same page"), "{text}");
 }

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use percent_encoding::percent_decode_str;
 use seqd_api::{Operation, without_secret};
 
 use super::sender::Sender;
@@ -17,7 +18,7 @@ use crate::connections::ClientConnection;
 /// makes up to five bytes of one.
 const MOST_TARGET: usize = 512;
 
-/// The query keys that every path accepts.
+/// The query keys that are read at every path.
 const OF_EVERY_PATH: [&str; 2] = ["dry_run", "timeout_ms"];
 
 /// The logged details of a request, recorded before the request is read. Dropping it writes the
@@ -89,8 +90,10 @@ pub(crate) fn declared(target: &str, operation: &Operation) -> String {
     let Some((path, query)) = target.split_once('?') else {
         return target.to_owned();
     };
-    let parts = query.split('&').map(|part| {
+    // More parts than this would be cut anyway.
+    let parts = query.split('&').take(MOST_TARGET).map(|part| {
         let key = part.split('=').next().unwrap_or_default();
+        let key = &*percent_decode_str(key).decode_utf8_lossy();
         let is_declared = OF_EVERY_PATH.contains(&key) || operation.fields.contains(&key);
         if is_declared { part } else { "..." }
     });
@@ -135,6 +138,8 @@ mod tests {
             "/v1/locks/a/break?...&dry_run=1"
         );
         assert_eq!(shown("/v1/locks/a/break?7.1f2e"), "/v1/locks/a/break?...");
+        let encoded = "/v1/locks/a/break?dry%5Frun=1";
+        assert_eq!(shown(encoded), encoded, "it is a dry run");
         let tokens = "/v1/tokens?tenant=operator&token=1A2b3C4d5E6secret&timeout_ms=9";
         let expected = "/v1/tokens?tenant=operator&...&timeout_ms=9";
         assert_eq!(declared(tokens, op::DeleteOneTimeTokens::ROW), expected);

@@ -35,7 +35,7 @@ const OPEN: usize = usize::MAX;
 /// The initial width of lanes, the least width, and the width above which lanes end. Even with the
 /// least width, a client that sends one request after the other never waits.
 const FIRST: usize = 64;
-const LEAST: usize = 1;
+const LEAST: usize = 2;
 const WIDEST: usize = 1024;
 
 /// The least number of waiting requests that are searched for cancelled ones.

@@ -16,7 +16,7 @@ pub(super) trait Paged {
     /// The cursor of the page. `None` for the first page.
     fn cursor(&mut self) -> &mut Option<String>;
 
-    /// Goes on to the next page. Returns whether there is one. A cursor that leads to the same page
+    /// Continues with the next page. Returns whether there is one. A cursor that leads to the same page
     /// is refused, because the list would have no end.
     fn turn(&mut self, next: Option<String>) -> Result<bool, Failure> {
         if next.is_some() && *self.cursor() == next {
