@@ -18,6 +18,10 @@ use crate::connections::ClientConnection;
 /// makes up to five bytes of one.
 const MOST_TARGET: usize = 512;
 
+/// A part of a query is cut after this many characters, so that no part pushes the next one out of
+/// the line.
+const MOST_PART: usize = 128;
+
 /// The query keys that are read at every path.
 const OF_EVERY_PATH: [&str; 2] = ["dry_run", "timeout_ms"];
 
@@ -90,14 +94,25 @@ pub(crate) fn declared(target: &str, operation: &Operation) -> String {
     let Some((path, query)) = target.split_once('?') else {
         return target.to_owned();
     };
-    // More parts than this would be cut anyway.
-    let parts = query.split('&').take(MOST_TARGET).map(|part| {
+    let mut parts: Vec<Cow<'_, str>> = Vec::new();
+    for part in query.split('&').filter(|part| !part.is_empty()) {
         let key = part.split('=').next().unwrap_or_default();
         let key = &*percent_decode_str(key).decode_utf8_lossy();
-        let is_declared = OF_EVERY_PATH.contains(&key) || operation.fields.contains(&key);
-        if is_declared { part } else { "..." }
-    });
-    format!("{path}?{}", parts.collect::<Vec<_>>().join("&"))
+        if OF_EVERY_PATH.contains(&key) || operation.fields.contains(&key) {
+            parts.push(shortened(part));
+        } else if parts.last().is_none_or(|last| last != "...") {
+            parts.push("...".into());
+        }
+    }
+    format!("{path}?{}", parts.join("&"))
+}
+
+/// The beginning of a long part of a query.
+fn shortened(part: &str) -> Cow<'_, str> {
+    match part.char_indices().nth(MOST_PART) {
+        Some((end, _)) => format!("{}...", &part[..end]).into(),
+        None => part.into(),
+    }
 }
 
 /// The beginning of a long target.
@@ -140,6 +155,10 @@ mod tests {
         assert_eq!(shown("/v1/locks/a/break?7.1f2e"), "/v1/locks/a/break?...");
         let encoded = "/v1/locks/a/break?dry%5Frun=1";
         assert_eq!(shown(encoded), encoded, "it is a dry run");
+        let padded = format!("/v1/locks/a/break?{}token=7", "&".repeat(200));
+        assert_eq!(shown(&padded), "/v1/locks/a/break?token=7");
+        let padded = format!("/v1/locks/a/break?dry_run={}1&token=7", "0".repeat(600));
+        assert!(shown(&padded).ends_with("0...&token=7"));
         let tokens = "/v1/tokens?tenant=operator&token=1A2b3C4d5E6secret&timeout_ms=9";
         let expected = "/v1/tokens?tenant=operator&...&timeout_ms=9";
         assert_eq!(declared(tokens, op::DeleteOneTimeTokens::ROW), expected);
