@@ -18,7 +18,7 @@ use crate::connections::ClientConnection;
 /// makes up to five bytes of one.
 const MOST_TARGET: usize = 512;
 
-/// A part of a query is cut after this many characters, so that no part pushes the next one out of
+/// A part of a query is cut after this many bytes, so that no part pushes the next one out of
 /// the line.
 const MOST_PART: usize = 128;
 
@@ -45,7 +45,7 @@ impl Audit {
         let connection = sender.connection.as_ref();
         Self {
             method: method.to_owned(),
-            target: plain(&cut(without_secret(target))),
+            target: plain(&cut(without_secret(target), MOST_TARGET)),
             caller: sender.caller,
             from: connection.and_then(ClientConnection::address),
             request_id: request_id.to_owned(),
@@ -89,7 +89,8 @@ impl Drop for Audit {
 }
 
 /// The target without the parts of the query that the operation does not declare: its caller may
-/// have given a lease, a claim or a one-time token there.
+/// have given a lease, a claim or a one-time token there. Empty parts are left out, because they
+/// could fill the line.
 pub(crate) fn declared(target: &str, operation: &Operation) -> String {
     let Some((path, query)) = target.split_once('?') else {
         return target.to_owned();
@@ -99,7 +100,7 @@ pub(crate) fn declared(target: &str, operation: &Operation) -> String {
         let key = part.split('=').next().unwrap_or_default();
         let key = &*percent_decode_str(key).decode_utf8_lossy();
         if OF_EVERY_PATH.contains(&key) || operation.fields.contains(&key) {
-            parts.push(shortened(part));
+            parts.push(cut(part.into(), MOST_PART));
         } else if parts.last().is_none_or(|last| last != "...") {
             parts.push("...".into());
         }
@@ -107,22 +108,14 @@ pub(crate) fn declared(target: &str, operation: &Operation) -> String {
     format!("{path}?{}", parts.join("&"))
 }
 
-/// The beginning of a long part of a query.
-fn shortened(part: &str) -> Cow<'_, str> {
-    match part.char_indices().nth(MOST_PART) {
-        Some((end, _)) => format!("{}...", &part[..end]).into(),
-        None => part.into(),
+/// The beginning of a long text.
+fn cut(text: Cow<'_, str>, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return text;
     }
-}
-
-/// The beginning of a long target.
-fn cut(target: Cow<'_, str>) -> Cow<'_, str> {
-    if target.len() <= MOST_TARGET {
-        return target;
-    }
-    let mut ends = (0..=MOST_TARGET).rev();
-    let end = ends.find(|end| target.is_char_boundary(*end)).unwrap_or(0);
-    Cow::Owned(format!("{}...", &target[..end]))
+    let mut ends = (0..=most).rev();
+    let end = ends.find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    Cow::Owned(format!("{}...", &text[..end]))
 }
 
 /// Escapes everything except printable ASCII, because a target may contain any bytes above ASCII.
