@@ -51,8 +51,8 @@ impl Client {
         let mut round = Round::default();
         let order = self.endpoints().in_turn();
         let mut rest = self.total_limit();
-        for (tried, at) in order.iter().enumerate() {
-            let left = order.len() - tried;
+        for (before, at) in order.iter().enumerate() {
+            let left = order.len() - before;
             let tried = self.download_from(*at, left, &mut rest, &call).await;
             if let Some(result) = round.result(tried) {
                 return result;
