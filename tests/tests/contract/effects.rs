@@ -2,7 +2,8 @@
 //! nothing.
 
 use seqd_tests::cluster::Cluster;
-use seqd_tests::wait;
+use seqd_tests::node::Node;
+use seqd_tests::{http, wait};
 use serde_json::{Value, json};
 
 use crate::run::PATIENCE;
@@ -23,13 +24,38 @@ fn items(cluster: &Cluster, path: &str, fields: &[&str]) -> Vec<Value> {
         .collect()
 }
 
+/// The nodes that are members.
+fn members(cluster: &Cluster) -> impl Iterator<Item = &Node> + Clone {
+    let members = items(cluster, "/v1/cluster/members", &["name"]);
+    (0..cluster.size())
+        .map(|index| cluster.node(index))
+        .filter(move |node| members.contains(&json!([node.name()])))
+}
+
+/// The members that are drained, each by its own view.
+fn drained(cluster: &Cluster) -> Vec<String> {
+    let is_drained = |node: &&Node| {
+        let list = http::get(&format!("{}/v1/cluster/members", node.url()));
+        let list = list.send().expect("an answer").ok().json();
+        let mut items = list["items"].as_array().expect("a list").iter();
+        items.any(|item| item["name"] == node.name() && item["state"] == "draining")
+    };
+    let drained = members(cluster).filter(is_drained);
+    drained.map(|node| node.name().to_owned()).collect()
+}
+
+/// The leases of clients. A node leases and returns its own workers whenever it likes.
+fn leases(cluster: &Cluster) -> Vec<Value> {
+    let fields = ["node", "layout", "id", "lease", "owner"];
+    let mut leases = items(cluster, "/v1/workers", &fields);
+    leases.retain(|lease| lease[0].is_null());
+    leases
+}
+
 /// The leader and its term, as soon as all members name the same: a node learns of a new leader
 /// some time after the command that moved the leadership has ended.
 fn leadership(cluster: &Cluster) -> Value {
-    let members = items(cluster, "/v1/cluster/members", &["name"]);
-    let nodes = (0..cluster.size())
-        .map(|index| cluster.node(index))
-        .filter(|node| members.contains(&json!([node.name()])));
+    let nodes = members(cluster);
     wait::until("one leader in the view of all members", PATIENCE, || {
         let views = nodes
             .clone()
@@ -43,7 +69,8 @@ fn leadership(cluster: &Cluster) -> Value {
     })
 }
 
-/// Sequences, members, leases, locks, tokens, keys, layouts and leadership, for callers without a token.
+/// Sequences, members, drains, leases of clients, locks, tokens, keys, layouts and leadership, for
+/// callers without a token.
 pub(crate) fn all_that_counts(cluster: &Cluster) -> Value {
     let names = cluster.sequence_names(0);
     let sequence = |name: &String| cluster.get(0, &format!("/v1/sequences/{name}")).ok().json();
@@ -55,7 +82,8 @@ pub(crate) fn all_that_counts(cluster: &Cluster) -> Value {
             "/v1/cluster/members",
             &["name", "role", "peer", "http"]
         ),
-        items(cluster, "/v1/workers", &["layout", "id", "lease", "owner"]),
+        drained(cluster),
+        leases(cluster),
         items(cluster, "/v1/locks", &[]),
         items(cluster, "/v1/access", &[]),
         items(cluster, "/v1/tokens", &["id"]),

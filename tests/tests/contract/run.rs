@@ -168,9 +168,11 @@ impl Runner<'_> {
         let form: &[&str] = if code == "0" { &["-o", "json"] } else { &[] };
         let before = all_that_counts(self.cluster);
         let dry = self.command(step, &[&DRY_OPTIONS[..], form, &["--dry-run"]].concat());
-        let is_unchanged = all_that_counts(self.cluster) == before;
+        let after_dry = all_that_counts(self.cluster);
+        let is_unchanged = after_dry == before;
         let real = self.command(step, &[&DRY_OPTIONS[..], form].concat());
-        let has_effect = all_that_counts(self.cluster) != before;
+        let after = all_that_counts(self.cluster);
+        let has_effect = after != after_dry;
         let is_right = if code == "0" {
             let plan = dry.json();
             let effect = plan["effect"].as_str().unwrap_or_default();
@@ -181,7 +183,8 @@ impl Runner<'_> {
         let is_equal = dry.code.to_string() == code && real.code == dry.code;
         ensure(is_unchanged && is_right && is_equal, || {
             let (dry, real) = (dry.shown(), real.shown());
-            let effects = format!("dry run changes nothing: {is_unchanged}, real: {has_effect}");
+            let effects =
+                format!("before: {before}\nafter the dry run: {after_dry}\nafter: {after}");
             let asked = &step.text;
             format!("{asked}\nexpected: {expected}\ndry run: {dry}\nactual: {real}\n{effects}")
         })
