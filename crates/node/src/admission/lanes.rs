@@ -8,14 +8,19 @@
 //! address. The width shrinks while timers are late and grows while they are not. A node with one
 //! client, or with idle time, has no lanes.
 //!
-//! The width does not apply to a client that sends less than half as many requests as the busiest
-//! one. Its requests also take long on a late node, so that a few at once would have to wait for
-//! each other, although others cause the lateness.
+//! The width does not apply to a light client, which has less than half the demand of the busiest
+//! one: its requests, and those of them that wait. Its requests also take long on a late node, so
+//! that a few at once would have to wait for each other, although others cause the lateness.
+//!
+//! Beside a light client, the width grows slowly, and at the least width a busy client has pauses:
+//! while its other requests wait, the place of a request that has ended stays taken until the next
+//! measurement.
 //!
 //! A request that waits for other clients, for example for a lock, leaves its lane. Requests of the
 //! operator and of nodes have none.
 
 use std::collections::{HashMap, VecDeque};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -32,8 +37,8 @@ use crate::connections::ClientConnection;
 /// The width without lanes.
 const OPEN: usize = usize::MAX;
 
-/// The initial width of lanes, the least width, and the width above which lanes end. Even with the
-/// least width, a client that sends one request after the other never waits.
+/// The initial width of lanes, the least width, and the width above which lanes end. With a least
+/// width of one, a request that waits for a leader would keep its client from IDs.
 const FIRST: usize = 64;
 const LEAST: usize = 2;
 const WIDEST: usize = 1024;
@@ -48,6 +53,10 @@ const LATE: Duration = Duration::from_micros(1_150);
 /// A measurement consists of this many timers, one every two milliseconds.
 const TIMERS: u32 = 10;
 const EVERY: Duration = Duration::from_millis(2);
+
+/// Beside a light client, the width grows after this many punctual measurements, and shrinks after
+/// each late one: if it grew as fast as it shrinks, the node would be late half of the time.
+const PUNCTUAL: u32 = 8;
 
 /// Requests are counted over about this many measurements, which take a second.
 const MEMORY: usize = 32;
@@ -69,8 +78,10 @@ struct Shared {
     /// True if another client has sent a request since the last check.
     has_alternated: AtomicBool,
     lanes: Lock<HashMap<Tenant, Lane>>,
-    /// The largest number of recent requests of one client, at the last measurement.
+    /// The largest demand of one client, at the last measurement.
     busiest: AtomicUsize,
+    /// The number of measurements for which a light client still counts: it may send little.
+    light: AtomicUsize,
 }
 
 impl Default for Shared {
@@ -81,23 +92,28 @@ impl Default for Shared {
             has_alternated: AtomicBool::new(false),
             lanes: Lock::default(),
             busiest: AtomicUsize::new(0),
+            light: AtomicUsize::new(0),
         }
     }
 }
 
 #[derive(Debug, Default)]
 struct Lane {
+    /// The number of places that are taken.
     served: usize,
+    /// Those of them whose request has ended. They are free after the next measurement.
+    resting: usize,
     waiting: VecDeque<oneshot::Sender<Slot>>,
     /// The number of waiting requests after cancelled ones were last removed.
     uncancelled: usize,
-    /// The number of requests, of which each measurement subtracts one in `MEMORY`.
-    recent: usize,
+    /// The number of requests, to which each measurement adds those that wait, and of which it
+    /// subtracts one in `MEMORY`.
+    demand: usize,
 }
 
 impl Lane {
     fn is_unused(&self) -> bool {
-        self.served == 0 && self.waiting.is_empty() && self.recent == 0
+        self.served == 0 && self.waiting.is_empty() && self.demand == 0
     }
 
     /// Removes cancelled requests whenever the queue has doubled, because a client can cancel
@@ -123,8 +139,13 @@ impl Drop for Slot {
         let Some(lane) = lanes.get_mut(&self.tenant) else {
             return;
         };
-        lane.served -= 1;
-        let passed = self.shared.pass(self.tenant, lane);
+        let passed = if self.shared.rests(lane) {
+            lane.resting += 1;
+            Passed::new()
+        } else {
+            lane.served -= 1;
+            self.shared.pass(self.tenant, lane)
+        };
         if lane.is_unused() {
             lanes.remove(&self.tenant);
         }
@@ -145,10 +166,22 @@ fn hand_out(passed: Passed) {
 }
 
 impl Shared {
+    fn has_light(&self) -> bool {
+        self.light.load(Ordering::Relaxed) > 0
+    }
+
+    fn is_light(&self, lane: &Lane) -> bool {
+        lane.demand < self.busiest.load(Ordering::Relaxed) / 2
+    }
+
+    /// Whether the place of a request that has ended is taken until the next measurement.
+    fn rests(&self, lane: &Lane) -> bool {
+        self.width.load(Ordering::Relaxed) <= LEAST && self.has_light() && !lane.waiting.is_empty()
+    }
+
     /// Admits as many waiting requests as the width permits.
     fn pass(self: &Arc<Self>, tenant: Tenant, lane: &mut Lane) -> Passed {
-        let is_light = lane.recent < self.busiest.load(Ordering::Relaxed) / 2;
-        let width = if is_light || is_out!(LanesHeld) {
+        let width = if self.is_light(lane) || is_out!(LanesHeld) {
             OPEN
         } else {
             self.width.load(Ordering::Relaxed)
@@ -180,7 +213,7 @@ impl Lanes {
         let passed = {
             let mut lanes = shared.lanes.lock();
             let lane = lanes.entry(tenant).or_default();
-            lane.recent += 1;
+            lane.demand += 1;
             lane.waiting.push_back(waiting);
             lane.remove_cancelled();
             shared.pass(tenant, lane)
@@ -215,13 +248,21 @@ impl Lanes {
             let mut lanes = shared.lanes.lock();
             let mut busiest = 0;
             for lane in lanes.values_mut() {
-                lane.recent -= match width {
-                    OPEN => lane.recent,
-                    _ => lane.recent.div_ceil(MEMORY),
+                lane.served -= mem::take(&mut lane.resting);
+                lane.demand += lane.waiting.len();
+                lane.demand -= match width {
+                    OPEN => lane.demand,
+                    _ => lane.demand.div_ceil(MEMORY),
                 };
-                busiest = busiest.max(lane.recent);
+                busiest = busiest.max(lane.demand);
             }
             shared.busiest.store(busiest, Ordering::Relaxed);
+            let light = if lanes.values().any(|lane| shared.is_light(lane)) {
+                MEMORY
+            } else {
+                shared.light.load(Ordering::Relaxed).saturating_sub(1)
+            };
+            shared.light.store(light, Ordering::Relaxed);
             for (tenant, lane) in &mut *lanes {
                 passed.extend(shared.pass(*tenant, lane));
             }
@@ -233,6 +274,7 @@ impl Lanes {
     /// Measures the timers and sets the width. Never returns.
     pub(crate) async fn keep(self) {
         let mut alone = ALONE;
+        let mut punctual: u32 = 0;
         loop {
             if alone >= ALONE {
                 sleep(ALONE_FOR).await;
@@ -245,8 +287,13 @@ impl Lanes {
             } else {
                 Duration::ZERO
             };
+            punctual = match self.0.has_light() {
+                _ if late > LATE => 0,
+                true => punctual % PUNCTUAL + 1,
+                false => PUNCTUAL,
+            };
             let width = self.0.width.load(Ordering::Relaxed);
-            let next = next_width(width, late, has_several);
+            let next = next_width(width, punctual, has_several);
             // Without lanes there is nothing to count.
             if width != OPEN || next != OPEN {
                 self.set_width(next);
@@ -288,13 +335,16 @@ async fn lateness() -> Duration {
     late / TIMERS
 }
 
-fn next_width(width: usize, late: Duration, has_several: bool) -> usize {
-    match (has_several, late > LATE, width) {
-        (false, ..) | (true, false, OPEN) => OPEN,
-        (true, true, OPEN) => FIRST,
-        (true, true, _) => (width - width.div_ceil(4)).max(LEAST),
-        (true, false, _) if width > WIDEST => OPEN,
-        (true, false, _) => width + width.div_ceil(8),
+/// The width after this many punctual measurements: 0 after a late one, [`PUNCTUAL`] if it grows.
+fn next_width(width: usize, punctual: u32, has_several: bool) -> usize {
+    match (has_several, punctual, width) {
+        (false, ..) => OPEN,
+        (true, 0, OPEN) => FIRST,
+        (true, 0, _) => (width - width.div_ceil(4)).max(LEAST),
+        (true, _, OPEN) => OPEN,
+        (true, ..) if punctual < PUNCTUAL => width,
+        (true, ..) if width > WIDEST => OPEN,
+        (true, ..) => width + width.div_ceil(8),
     }
 }
 
@@ -321,12 +371,12 @@ mod tests {
             lanes.enter(tenant(1)).is_none(),
             "a node with time to spare"
         );
-        lanes.set_width(2);
-        let mut many: Vec<Turn> = (0..5).map(|_| enter(&lanes, 1)).collect();
+        lanes.set_width(3);
+        let mut many: Vec<Turn> = (0..6).map(|_| enter(&lanes, 1)).collect();
         let mut served: Vec<Slot> = many.iter_mut().flat_map(Turn::try_recv).collect();
         assert_eq!(
             served.len(),
-            2,
+            3,
             "all requests of one client were served at once"
         );
         assert!(
@@ -335,12 +385,35 @@ mod tests {
         );
         assert!(lanes.enter(Tenant::OPERATOR).is_none());
 
-        // The third request is cancelled, so the fourth gets its turn.
-        many.remove(2);
+        // The fourth request is cancelled, so the fifth gets its turn.
+        many.remove(3);
         served.pop();
-        let fourth = many[2].try_recv();
-        assert!(fourth.is_ok());
-        assert!(many[3].try_recv().is_err());
+        let fifth = many[3].try_recv();
+        assert!(fifth.is_ok());
+        assert!(many[4].try_recv().is_err());
+    }
+
+    #[test]
+    fn beside_a_light_client_a_busy_one_gets_a_place_back_after_the_next_measurement() {
+        let lanes = Lanes::default();
+        lanes.set_width(LEAST);
+        let mut busy: Vec<Turn> = (0..20).map(|_| enter(&lanes, 1)).collect();
+        lanes.set_width(LEAST);
+        let mut turns = busy.iter_mut();
+        let mut place = || turns.next().expect("a request").try_recv();
+        drop((place(), place()));
+        let slots = (place().expect("no light client"), place());
+
+        let light = enter(&lanes, 2);
+        lanes.set_width(LEAST);
+        drop(slots);
+        assert!(place().is_err(), "a busy client has no pause");
+        drop(light);
+        lanes.set_width(LEAST);
+        let slot = place().expect("a place after the measurement");
+        drop((busy, slot));
+        lanes.set_width(LEAST);
+        assert_eq!(lanes.0.lanes.lock()[&tenant(1)].served, 0, "a lost place");
     }
 
     #[test]
@@ -354,9 +427,9 @@ mod tests {
         lanes.set_width(2);
         let slot = light[2].try_recv().expect("a light client does not wait");
         assert!(enter(&lanes, 1).try_recv().is_err(), "the busiest waits");
-        let mut more: Vec<Turn> = (0..60).map(|_| enter(&lanes, 2)).collect();
+        let mut more: Vec<Turn> = (0..120).map(|_| enter(&lanes, 2)).collect();
         assert!(more[0].try_recv().is_ok());
-        assert!(more[59].try_recv().is_err(), "it has become busy itself");
+        assert!(more[119].try_recv().is_err(), "it has become busy itself");
 
         drop((more, light, slot));
         lanes.set_width(OPEN);
@@ -366,14 +439,14 @@ mod tests {
     #[test]
     fn cancelled_requests_do_not_stay_in_a_lane() {
         let lanes = Lanes::default();
-        lanes.set_width(1);
-        let slot = enter(&lanes, 1).try_recv().unwrap();
+        lanes.set_width(LEAST + 1);
+        let slots: Vec<_> = (0..=LEAST).map(|_| enter(&lanes, 1).try_recv()).collect();
         let mut waits = enter(&lanes, 1);
         for _ in 0..10 * MANY {
             drop(enter(&lanes, 1));
         }
         assert!(lanes.0.lanes.lock()[&tenant(1)].waiting.len() <= MANY);
-        drop(slot);
+        drop(slots);
         assert!(waits.try_recv().is_ok());
     }
 
@@ -405,7 +478,7 @@ mod tests {
 
     #[test]
     fn lanes_shrink_while_timers_are_late_and_end_with_the_second_client() {
-        let (late, punctual) = (LATE * 2, LATE);
+        let (late, punctual) = (0, PUNCTUAL);
         assert_eq!(next_width(OPEN, punctual, true), OPEN);
         assert_eq!(next_width(OPEN, late, false), OPEN);
         let mut width = next_width(OPEN, late, true);
@@ -415,6 +488,7 @@ mod tests {
         }
         assert_eq!(width, LEAST);
         assert_eq!(next_width(width, late, false), OPEN);
+        assert_eq!(next_width(width, PUNCTUAL - 1, true), LEAST);
         for _ in 0..100 {
             width = next_width(width, punctual, true);
         }
